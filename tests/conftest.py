@@ -1,0 +1,25 @@
+"What the tests need from outside: the data packs and a browser. Missing, they are skipped with a line that says so; in CI they fail."
+import os, shutil
+from pathlib import Path
+
+import pytest
+
+root = Path(__file__).resolve().parent.parent
+
+def missing(what):
+    "Skip for want of `what`; under CI, fail"
+    (pytest.fail if os.environ.get('CI') else pytest.skip)(what)
+
+@pytest.fixture(scope='session')
+def data_dir():
+    "The folder of data packs: Z80LIT_DATA, or ../shared/data beside the checkout"
+    path = Path(os.environ.get('Z80LIT_DATA') or root.parent/'shared'/'data')
+    if not path.is_dir(): missing(f'no data packs at {path}: set Z80LIT_DATA to the folder that holds them')
+    return path
+
+@pytest.fixture(scope='session')
+def chromium():
+    "The path of a Chromium or Chrome"
+    path = next(filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))), None)
+    if not path: missing('no chromium on the PATH: the site is not opened in a browser')
+    return path
