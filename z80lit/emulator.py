@@ -6,7 +6,7 @@
 __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NMI', 'INT', 'INT_ONCE', 'LAID', 'STATE32',
            'STATE64', 'LOG', 'OUTS', 'Registers', 'Machine', 'core', 'page', 'SOURCE_KEY', 'SF', 'ZF', 'YF', 'HF', 'XF',
            'PF', 'NF', 'CF', 'YX', 'SZYX', 'SZYXP', 'F_INC', 'F_DEC', 'F_BIT', 'T_MAIN', 'T_CB', 'T_ED', 'T_INDEX',
-           'T_INDEX_CB', 'EFFECTIVE', 'step', 'CHAIN', 'NAMES', 'Batch', 'CHUNK', 'entry', 'read8', 'write8', 'read16',
+           'T_INDEX_CB', 'EFFECTIVE', 'step', 'CHAIN', 'NAMES', 'Batch', 'entry', 'read8', 'write8', 'read16',
            'write16', 'fetch8', 'fetch_opcode', 'fetch16', 'fetch_signed', 'push16', 'pop16', 'port_in', 'port_out',
            'slot', 'hl_slot', 'pair', 'set_pair', 'get_rp', 'set_rp', 'get_af', 'set_af', 'operand_address',
            'set_flags', 'condition', 'add8', 'sub8', 'cp8', 'logic8', 'alu', 'new_machines', 'flag_string', 'inc8',
@@ -14,7 +14,8 @@ __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NM
            'group1', 'group2', 'page_cb', 'repeat', 'repeat_io', 'block_ld_cp', 'block_io', 'ed_misc', 'page_ed',
            'call', 'ret', 'exx', 'ex_stack', 'group3_index', 'io_exchange', 'page_index', 'group3', 'acknowledge',
            'accept_nmi', 'lay_bus', 'take_back_bus', 'accept_int', 'serve', 'run_until', 'get_register', 'set_register',
-           'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'row', 'run_chunk', 'run_batch']
+           'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'row', 'run_chunk', 'in_slices',
+           'run_batch', 'run_stream']
 
 # %% ../nbs/01_emulator.ipynb #eb170a49
 import hashlib, os
@@ -1024,9 +1025,20 @@ def _region(outputs, n:int) -> tuple:
         if x.dtype.kind not in 'iu' or x.shape not in ((1,), (n,)) or x.size and not 0 <= x.min() <= x.max() <= 65536: raise ValueError('outputs are an address and a number of bytes, each one number or one for each program')
     return at.astype(np.int64), count.astype(np.int64)
 
-# %% ../nbs/01_emulator.ipynb #c692b6b0
-CHUNK = 1024                                        # programs between two looks at the interpreter
+# %% ../nbs/01_emulator.ipynb #38a7e08f
+def in_slices(work, n:int, workers:int, size:int):
+    "Call `work(worker, start, end)` for slices of `size` out of `n`, on `workers` threads; an interrupt ends them all after their slice"
+    live = True
+    def worker(w):
+        for i in range(w*size, n, workers*size):
+            if not live: break
+            work(w, i, min(n, i + size))
+    if workers == 1: return worker(0)
+    with ThreadPoolExecutor(workers) as pool:
+        try: list(pool.map(worker, range(workers)))
+        finally: live = False
 
+# %% ../nbs/01_emulator.ipynb #e09003b6
 def run_batch(programs, # (N, L) uint8, or a list of bytes
               lengths=None, # bytes of each program, (N,); default: L
               init=None, # start states of `registers`: one, (N,), or (1 or N, V) for V runs of each program
@@ -1053,11 +1065,19 @@ def run_batch(programs, # (N, L) uint8, or a list of bytes
     machines = new_machines(workers)
     machines.memory[:] = fill
     _announce(run_chunk)
-    def work(w):
-        for i in range(w*CHUNK, n, workers*CHUNK):
-            run_chunk(machines, w, i, min(n, i + CHUNK), programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray)
-    if workers == 1: work(0)
-    else:
-        with ThreadPoolExecutor(workers) as pool: list(pool.map(work, range(workers)))
+    def work(w, i0, i1):
+        run_chunk(machines, w, i0, i1, programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray)
+    in_slices(work, n, workers, max(1, min(1024, _SLICE // max(1, runs*budget))))
     res = Batch(stop, tstates, instructions, heads.view(Registers)[..., 0] if final else None, out, stray)
     return res if by_runs else Batch(*(x if x is None else x[:, 0] for x in res))
+
+# %% ../nbs/01_emulator.ipynb #cd58e232
+def run_stream(chunks, # an iterable of what `run_batch` takes as programs, or of dicts of all its arguments
+               progress=None, # called with the number of programs done after each chunk, e.g. `tqdm.update`
+               **common # arguments of `run_batch` that all chunks share
+              ): # a generator of `Batch`
+    "Run chunk after chunk"
+    for c in chunks:
+        b = run_batch(**(c if isinstance(c, dict) else dict(programs=c)), **common)
+        if progress: progress(len(b.stop))
+        yield b
