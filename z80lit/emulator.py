@@ -17,8 +17,8 @@ __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NM
            'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'row', 'run_chunk', 'in_slices',
            'run_batch', 'run_stream']
 
-# %% ../nbs/01_emulator.ipynb #eb170a49
-import hashlib, os
+# %% ../nbs/01_emulator.ipynb #d8e1ecfe
+import hashlib, os, sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
@@ -845,7 +845,7 @@ def _announce(fn):
     "Print a line when calling `fn` is about to compile it"
     if config.DISABLE_JIT or fn.signatures: return
     if SOURCE_KEY and any(Path(fn.stats.cache_path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc')): return
-    print('compiling the Z80 core (once on this machine) ...', flush=True)
+    print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
 
 # %% ../nbs/01_emulator.ipynb #3ec38b3d
 _SHOWN = 'pc sp af bc de hl ix iy af_ bc_ de_ hl_ i r wz'.split()
@@ -1006,7 +1006,7 @@ def _states(init, n:int) -> np.ndarray:
     if init.dtype != Registers: raise ValueError('init must be an array made by registers(...)')
     if init.ndim > 2 or init.ndim and init.shape[0] not in (1, n): raise ValueError(f'init of shape {init.shape} does not go with {n} programs')
     init = init.reshape(init.shape if init.ndim == 2 else (-1, 1))
-    return np.ascontiguousarray(init).view(np.int64).reshape(*init.shape, -1)
+    return np.ascontiguousarray(init).view(np.int64).reshape(*init.shape, Registers.itemsize//8)
 
 def _patches(patches, n:int) -> tuple:
     "Addresses (int32) and bytes (uint8) to write before each run, (1 or N, V, P)"
