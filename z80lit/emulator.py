@@ -6,9 +6,9 @@
 __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NMI', 'INT', 'INT_ONCE', 'LAID', 'STATE32',
            'STATE64', 'LOG', 'OUTS', 'Registers', 'Machine', 'core', 'page', 'SOURCE_KEY', 'SF', 'ZF', 'YF', 'HF', 'XF',
            'PF', 'NF', 'CF', 'YX', 'SZYX', 'SZYXP', 'F_INC', 'F_DEC', 'F_BIT', 'T_MAIN', 'T_CB', 'T_ED', 'T_INDEX',
-           'T_INDEX_CB', 'EFFECTIVE', 'step', 'CHAIN', 'NAMES', 'Batch', 'entry', 'read8', 'write8', 'read16',
-           'write16', 'fetch8', 'fetch_opcode', 'fetch16', 'fetch_signed', 'push16', 'pop16', 'port_in', 'port_out',
-           'slot', 'hl_slot', 'pair', 'set_pair', 'get_rp', 'set_rp', 'get_af', 'set_af', 'operand_address',
+           'T_INDEX_CB', 'EFFECTIVE', 'CHAIN', 'WRITES_F', 'run_fast', 'NAMES', 'Batch', 'entry', 'read8', 'write8',
+           'read16', 'write16', 'fetch8', 'fetch_opcode', 'fetch16', 'fetch_signed', 'push16', 'pop16', 'port_in',
+           'port_out', 'slot', 'hl_slot', 'pair', 'set_pair', 'get_rp', 'set_rp', 'get_af', 'set_af', 'operand_address',
            'set_flags', 'condition', 'add8', 'sub8', 'cp8', 'logic8', 'alu', 'new_machines', 'flag_string', 'inc8',
            'dec8', 'add16', 'adc_sbc16', 'rotate', 'daa', 'accumulator', 'jump_relative', 'load_indirect', 'group0',
            'group1', 'group2', 'page_cb', 'repeat', 'repeat_io', 'block_ld_cp', 'block_io', 'ed_misc', 'page_ed',
@@ -36,8 +36,8 @@ HL, IX, IY = np.arange(3)                          # which register pair an opco
 AFTER_EI, IN_PREFIX, AFTER_LD_AI = 1, 2, 4         # bits of `held`
 NMI, INT, INT_ONCE, LAID = 1, 2, 4, 8              # bits of `pending`
 
-# %% ../nbs/01_emulator.ipynb #46ffbda6
-STATE32 = REG8 + 'sp pc wz i r r7 af_ bc_ de_ hl_ iff1 iff2 im halted q q0 held pending bus_size bus_at keep_q cmos'.split()
+# %% ../nbs/01_emulator.ipynb #0cf660f0
+STATE32 = REG8 + 'q held sp pc wz i r r7 af_ bc_ de_ hl_ iff1 iff2 im halted pending bus_size bus_at keep_q cmos'.split()
 STATE64 = 'tstates count nlog nout bus_log'.split()
 LOG, OUTS = 4096, 256                              # entries kept in the write log and in the output log
 
@@ -320,7 +320,7 @@ def daa(s):
     set_flags(s, SZYXP[t] | (f & NF) | ((a ^ t) & HF) | (CF if fix >= 0x60 else 0))
     s.a = t
 
-# %% ../nbs/01_emulator.ipynb #5543679e
+# %% ../nbs/01_emulator.ipynb #516dc273
 @core
 def accumulator(s, y):
     a, f = s.a, s.f
@@ -334,7 +334,7 @@ def accumulator(s, y):
         set_flags(s, (f & (SF | ZF | PF | CF)) | HF | NF | (s.a & YX))
     else:                                           # SCF, CCF
         carry = CF if y == 6 else ((f & CF) << 4) | ((f & CF) ^ CF)
-        set_flags(s, (f & (SF | ZF | PF)) | carry | (((s.q0 ^ f) | a) & YX))
+        set_flags(s, (f & (SF | ZF | PF)) | carry | (((s.q ^ f) | a) & YX))
 
 # %% ../nbs/01_emulator.ipynb #086cb6ea
 @core
@@ -424,6 +424,7 @@ def page_cb(s, m):
         t = T_INDEX_CB[op] - 4
     x, y, z = op >> 6, (op >> 3) & 7, op & 7
     memory = m != HL or z == 6
+    s.q = 0
     v = read8(s, a) if memory else np.int64(s.reg[z])
     if x == 1:
         yx = s.wz >> 8 if memory else v
@@ -496,7 +497,7 @@ def block_io(s, output, d, repeating):
     set_flags(s, SZYX[s.b] | ((v >> 6) & NF) | (SZYXP[(k & 7) ^ s.b] & PF) | (HF | CF if k > 0xFF else 0))
     return repeat_io(s, v) if repeating and s.b != 0 else 0
 
-# %% ../nbs/01_emulator.ipynb #516dc273
+# %% ../nbs/01_emulator.ipynb #9267e895
 @core
 def ed_misc(s, y):
     "LD I,A  LD R,A  LD A,I  LD A,R  RRD  RLD"
@@ -518,12 +519,13 @@ def ed_misc(s, y):
         s.a = (a & 0xF0) | (v & 15 if y == 4 else v >> 4)
         set_flags(s, (s.f & CF) | SZYXP[s.a])
 
-# %% ../nbs/01_emulator.ipynb #16548466
+# %% ../nbs/01_emulator.ipynb #e31921c5
 @page
 def page_ed(s):
     op = fetch_opcode(s)
     x, y, z = op >> 6, (op >> 3) & 7, op & 7
     t = T_ED[op]
+    s.q = 0
     if x == 2 and y >= 4 and z < 4:
         d = -1 if y & 1 else 1
         if z < 2: t += block_ld_cp(s, z == 1, d, y >= 6)
@@ -620,15 +622,16 @@ def io_exchange(s, y):
 EFFECTIVE = np.array([0 if e.ignored_prefix else 1 for e in isa.table('DD')])
 EFFECTIVE[[0xDD, 0xED, 0xFD]], EFFECTIVE[0xCB] = 0, 1
 
-# %% ../nbs/01_emulator.ipynb #e31921c5
+# %% ../nbs/01_emulator.ipynb #674f6ae6
 @page
 def page_index(s, m):
     op = read8(s, s.pc)
     if EFFECTIVE[op] == 0:
-        s.held = IN_PREFIX
         s.count -= 1                                # not an instruction of its own
-        if s.keep_q: s.q = s.q0
+        s.held = IN_PREFIX
+        if s.keep_q == 0: s.q = 0
         return 0
+    s.q = 0
     fetch_opcode(s)
     if op == 0xCB: return page_cb(s, m)
     t = T_INDEX[op] - 4
@@ -673,29 +676,38 @@ def group3(s, m, op):
     else: call(s, y << 3)
     return 0
 
-# %% ../nbs/01_emulator.ipynb #cea4e889
-def _step_source() -> str:
-    "The source of `step`: the opcodes of groups 0 and 3 one by one, groups 1 and 2 whole"
-    def cases(group, ops):
-        return [f"    {'elif' if k else 'if'} op == {op}: return t + {group}(s, HL, np.int64({op}))" for k, op in enumerate(ops)]
-    return '\n'.join([
-        'def step(s):',
-        '    "Execute one instruction of the main page, or one prefix; return its T-states"',
-        '    s.q0, s.q, s.held = s.q, 0, 0',
-        '    op = fetch_opcode(s)',
-        '    t = T_MAIN[op]',
-        '    if op >= 128 and op < 192:',
-        '        group2(s, HL, op)',
-        '        return t',
-        '    if op >= 64 and op < 128:',
-        '        group1(s, HL, op)',
-        '        return t',
-        *['    ' + l for l in ['if op < 64:'] + cases('group0', range(64))],
-        *cases('group3', range(192, 256)),
-        '    return t'])
+# %% ../nbs/01_emulator.ipynb #92b67d9b
+CHAIN = 4*65536                                     # T-states of the longest row of prefixes worth waiting for
+WRITES_F = 'ADD ADC SUB SBC AND XOR OR CP INC DEC RLCA RRCA RLA RRA DAA CPL SCF CCF prefix'.split()
 
-exec(_step_source())
-step = core(step)
+def _case(k:int, op:int) -> str:
+    "The line for one opcode of groups 0 and 3"
+    e = isa.table('')[op]
+    line = f't += {T_MAIN[op]} + group{op >> 6}(s, HL, np.int64({op}))'
+    if e.mnemonic not in WRITES_F or e.text[:3] in ('INC', 'DEC') and op & 7 == 3: line = f's.q = 0; {line}'   # INC rr
+    if e.mnemonic == 'prefix': line = f's.r += n; s.count += n; n = 0; {line}'              # behind it lies LD A,R
+    if e.size > 1 or e.mnemonic in ('RET', 'RST', 'JP', 'prefix'): line = f's.pc = pc & 0xFFFF; {line}; pc = np.int64(s.pc)'
+    return f"{'elif' if k else 'if'} op == {op}: {line}"
+
+def _loop_source() -> str:
+    "The source of `run_fast`"
+    tab = lambda n, lines: [' '*4*n + l for l in lines]
+    return '\n'.join([
+        'def run_fast(s, limit):',
+        *tab(1, ['t, n, pc = s.tstates, 0, np.int64(s.pc)',
+                 'while (t < limit or (s.held == IN_PREFIX and t < limit + CHAIN)) and s.halted == 0:']),
+        *tab(2, ['op = np.int64(s.memory[pc & 0xFFFF])',
+                 'pc += 1',
+                 'n += 1',
+                 's.held = 0',
+                 'if op < 64:', *tab(1, [_case(k, op) for k, op in enumerate(range(64))]),
+                 'elif op < 128:', '    s.q = 0', '    group1(s, HL, op)', '    t += T_MAIN[op]',
+                 'elif op < 192:', '    group2(s, HL, op)', '    t += T_MAIN[op]',
+                 'else:', *tab(1, [_case(k, op) for k, op in enumerate(range(192, 256))])]),
+        *tab(1, ['s.tstates, s.pc = t, pc & 0xFFFF', 's.count += n', 's.r += n'])])
+
+exec(_loop_source())
+run_fast = page(run_fast)
 
 # %% ../nbs/01_emulator.ipynb #cf29eea9
 @core
@@ -753,23 +765,18 @@ def serve(s):
     if s.pending & (INT | INT_ONCE) and s.iff1 and not s.held & AFTER_EI: return accept_int(s)
     return 0
 
-# %% ../nbs/01_emulator.ipynb #92b67d9b
-CHAIN = 4*65536                                     # T-states of the longest row of prefixes worth waiting for
-
+# %% ../nbs/01_emulator.ipynb #6c6ba2f9
 @page
 def run_until(s, limit):
-    t, n = s.tstates, 0
-    while t < limit or (s.held == IN_PREFIX and t < limit + CHAIN):
-        if s.pending:
-            d = serve(s)
-            t += d
-            if d and not s.pending & LAID: continue
-        if s.halted: break
-        t += step(s)
-        n += 1
-    if s.pending & LAID and s.held != IN_PREFIX: take_back_bus(s)
-    s.tstates = t
-    s.count += n
+    "Run to T-state `limit` or until a HALT was executed"
+    while s.pending and s.tstates < limit:
+        t = serve(s)
+        s.tstates += t
+        if t and not s.pending & LAID: continue
+        if s.halted: return
+        run_fast(s, s.tstates + 1)
+        if s.pending & LAID and s.held != IN_PREFIX: take_back_bus(s)
+    run_fast(s, limit)
 
 # %% ../nbs/01_emulator.ipynb #70922efd
 def _names() -> dict:
@@ -844,7 +851,8 @@ def run_machine(machines, limit, breakpoints):
 def _announce(fn):
     "Print a line when calling `fn` is about to compile it"
     if config.DISABLE_JIT or fn.signatures: return
-    if SOURCE_KEY and any(Path(fn.stats.cache_path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc')): return
+    path = SOURCE_KEY and fn.stats.cache_path          # None where nothing can be written
+    if path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc')): return
     print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
 
 # %% ../nbs/01_emulator.ipynb #3ec38b3d
@@ -860,6 +868,11 @@ def _written(cpu) -> dict:
     s = cpu.state
     at = np.arange(max(int(cpu.before['nlog']), int(s['nlog']) - LOG), int(s['nlog'])) % LOG
     return {int(a): int(cpu.memory[a]) for a in np.unique(s['log'][at] & 0xFFFF)}
+
+def _port_writes(s) -> list:
+    "(port, byte) of the port writes in the log"
+    n = int(s['nout'])
+    return [(int(e) >> 8, int(e) & 0xFF) for e in s['out'][np.arange(max(0, n - OUTS), n) % OUTS]]
 
 def _markdown(cpu) -> str:
     "The machine as two small tables"
@@ -894,12 +907,7 @@ class Z80:
     tstates = property(lambda self: int(self.state['tstates']), doc="The clock")
     instructions = property(lambda self: int(self.state['count']), doc="Instructions executed")
     flags = property(lambda self: flag_string(self.f), doc="F by letter")
-
-    @property
-    def outputs(self) -> list:
-        "(port, byte) of the last 256 writes to ports"
-        n = int(self.state['nout'])
-        return [(int(e) >> 8, int(e) & 0xFF) for e in self.state['out'][np.arange(max(0, n - OUTS), n) % OUTS]]
+    outputs = property(lambda self: _port_writes(self.state), doc="(port, byte) of the last 256 writes to ports")
 
     def load(self, code, at:int=0) -> 'Z80':
         "Copy `code` (bytes, or numbers 0..255) to address `at`; ValueError if it does not fit"
@@ -951,18 +959,18 @@ def wrote_outside(s, first, at, count):
         if ((s.log[k] - at) & 0xFFFF) >= count: return True
     return False
 
-# %% ../nbs/01_emulator.ipynb #c5c16196
+# %% ../nbs/01_emulator.ipynb #f93e8564
 @core
 def row(n, i): return i if n > 1 else 0
 
 @entry
-def run_chunk(machines, w, i0, i1, programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray):
+def run_chunk(machines, w, i0, i1, v0, v1, programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray):
     s = machines[w]
     for i in range(i0, i1):
         size, a, n = lengths[i], at[row(at.size, i)], count[row(count.size, i)]
         ii, pi = row(init.shape[0], i), row(addresses.shape[0], i)
         loaded = False
-        for v in range(stop.shape[1]):
+        for v in range(v0, v1):
             if not loaded:
                 for k in range(size): s.memory[(origin + k) & 0xFFFF] = programs[i, k]
             iv, pv = row(init.shape[1], v), row(addresses.shape[1], v)
@@ -997,16 +1005,20 @@ def _programs(programs, lengths) -> tuple:
     lengths = np.full(n, size) if lengths is None else np.asarray(lengths)
     if lengths.shape != (n,) or lengths.dtype.kind not in 'iu': raise ValueError(f'lengths must be {n} whole numbers')
     if n and not 0 <= lengths.min() <= lengths.max() <= min(size, 65536): raise ValueError(f'lengths must lie in 0..{min(size, 65536)}')
-    return np.ascontiguousarray(programs), lengths.astype(np.int64)
+    return np.require(programs, np.uint8, 'CW'), lengths.astype(np.int64)
 
-# %% ../nbs/01_emulator.ipynb #5a55d582
+# %% ../nbs/01_emulator.ipynb #26b09fde
+_LIMITS = dict.fromkeys(STATE32, 0xFF) | dict.fromkeys('sp pc wz af_ bc_ de_ hl_ bus_at'.split(), 0xFFFF) | dict.fromkeys('r7 iff1 iff2 halted keep_q cmos'.split(), 1) | dict(im=2, held=7, pending=3, bus_size=4, r=2**31 - 1)
+
 def _states(init, n:int) -> np.ndarray:
     "Start states as 64-bit words, (1 or N, V, words)"
     init = registers() if init is None else np.asarray(init)
     if init.dtype != Registers: raise ValueError('init must be an array made by registers(...)')
     if init.ndim > 2 or init.ndim and init.shape[0] not in (1, n): raise ValueError(f'init of shape {init.shape} does not go with {n} programs')
     init = init.reshape(init.shape if init.ndim == 2 else (-1, 1))
-    return np.ascontiguousarray(init).view(np.int64).reshape(*init.shape, Registers.itemsize//8)
+    for name in STATE32:
+        if ((init[name] < 0) | (init[name] > _LIMITS[name])).any(): raise ValueError(f'init: {name} is out of range 0..{_LIMITS[name]:#x}')
+    return np.require(init, None, 'CW').view(np.int64).reshape(*init.shape, Registers.itemsize//8)
 
 def _patches(patches, n:int) -> tuple:
     "Addresses (int32) and bytes (uint8) to write before each run, (1 or N, V, P)"
@@ -1016,7 +1028,7 @@ def _patches(patches, n:int) -> tuple:
     if a.ndim == 2: a, v = a[:, None], v[:, None]
     a, v = (x.reshape((1,)*(3 - x.ndim) + x.shape) for x in (a, v))
     if a.shape[0] not in (1, n): raise ValueError(f'patches for {a.shape[0]} programs do not go with {n} programs')
-    return np.ascontiguousarray(a, np.int32), np.ascontiguousarray(v, np.uint8)
+    return np.require(a, np.int32, 'CW'), np.require(v, np.uint8, 'CW')
 
 def _region(outputs, n:int) -> tuple:
     "Addresses and lengths of the output regions, (1 or N,) int64 each"
@@ -1065,9 +1077,12 @@ def run_batch(programs, # (N, L) uint8, or a list of bytes
     machines = new_machines(workers)
     machines.memory[:] = fill
     _announce(run_chunk)
-    def work(w, i0, i1):
-        run_chunk(machines, w, i0, i1, programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray)
-    in_slices(work, n, workers, max(1, min(1024, _SLICE // max(1, runs*budget))))
+    per = max(1, min(runs, _SLICE // max(1, budget)))            # runs in one call
+    blocks = -(-runs // per)
+    def work(w, k0, k1):
+        i0, i1, v0 = (k0, k1, 0) if blocks == 1 else (k0 // blocks, k0 // blocks + 1, k0 % blocks * per)
+        run_chunk(machines, w, i0, i1, v0, min(runs, v0 + per), programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray)
+    in_slices(work, n*blocks, workers, 1 if blocks > 1 else max(1, min(1024, _SLICE // max(1, runs*budget))))
     res = Batch(stop, tstates, instructions, heads.view(Registers)[..., 0] if final else None, out, stray)
     return res if by_runs else Batch(*(x if x is None else x[:, 0] for x in res))
 

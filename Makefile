@@ -1,0 +1,52 @@
+# make         the main job: a transformer learns to write Z80 machine code and is scored on the sixteen tasks
+# make test    everything that must pass: the house rules, every notebook, every test
+# make docs    the site, in _docs/
+# make lab     the book in JupyterLab
+# make export  after editing a notebook: the package, clean notebooks and the README
+# Each needs Python 3.11 or later and make, and creates .venv when it is missing. `make PYTHON=python3.12` picks an interpreter.
+
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
+  $(shell $p -c 'import sys; sys.version_info >= (3, 11) and print("$p")' 2>/dev/null)))
+bin := .venv/bin
+python := $(bin)/python
+with_bin := PATH="$(CURDIR)/$(bin):$$PATH"
+book := $(wildcard nbs/*.ipynb nbs/*.css nbs/*.scss nbs/*.svg nbs/*.yml nbs/runs/*) _quarto.yml settings.ini
+
+.PHONY: reproduce test docs lab export
+.DELETE_ON_ERROR:
+
+reproduce: .venv/.learn
+	$(bin)/z80lit reproduce
+
+# The cheap rules first. The emulator is compiled once, so that two workers need not both do it; torch gets one thread for each worker.
+test: export OMP_NUM_THREADS := 1
+test: .venv/.dev
+	$(python) -m pytest -q tests/test_house.py
+	$(python) -c 'from z80lit.emulator import Z80; Z80().step()'
+	$(with_bin) nbdev_test --n_workers 2 --timing
+	$(MAKE) --no-print-directory docs
+	$(python) -m pytest tests --ignore tests/test_house.py --durations 10
+
+docs: _docs/sitemap.xml
+
+_docs/sitemap.xml: $(book) $(wildcard z80lit/*.py) .ci/build_docs.py | .venv/.dev
+	$(python) .ci/build_docs.py
+	@touch $@
+
+lab: .venv/.dev
+	$(with_bin) jupyter lab nbs
+
+export: .venv/.dev
+	$(with_bin) nbdev_export
+	$(with_bin) nbdev_clean
+	$(python) .ci/readme.py
+
+# A stamp is written last, so an installation that was interrupted is taken up again.
+.venv/.made:
+	@test -n "$(PYTHON)" || { echo 'z80lit needs Python 3.11 or later, and none is on the PATH: make PYTHON=/path/to/python3'; exit 2; }
+	$(python) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@touch $@
+
+.venv/.learn .venv/.dev: .venv/.%: .venv/.made settings.ini setup.py
+	$(python) -m pip install --disable-pip-version-check --quiet --editable '.[$*]'
+	@touch $@
