@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from z80lit import model as M
 from z80lit.model import BOS, CONTEXT, EOS, PAD, PRESETS, Config, Model, build, byte_mask, compose, count, encode, load, sample, save
 
+torch.set_num_threads(1)
 TINY = Config(d=32, layers=2, heads=2, ff=64)
 
 def contexts(n, seed=0):

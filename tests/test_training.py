@@ -11,6 +11,7 @@ from z80lit.model import CONTEXT, Config, Recorder, Training, build, fit, read_r
 from z80lit.rl import Reinforce, reinforce, spread_loss
 from z80lit import sft
 
+torch.set_num_threads(1)
 TINY = Config(d=32, layers=1, heads=2, ff=64)
 KNOBS = Training(epochs=6, batch=8, lr=3e-3)
 

@@ -237,9 +237,6 @@ def _conform(path: Annotated[Path, typer.Argument(metavar='PATH', help='A file o
 _bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help='Measure this package on this machine.')
 app.add_typer(_bench, name='bench')
 
-@_bench.callback()
-def _bench_group(): pass  # keeps `emulator` a word of its own while it is the only benchmark
-
 @_bench.command('emulator')
 def _bench_emulator(zexdoc: Annotated[Path|None, typer.Option(metavar='FILE', help='Where zexdoc.com is, for the long load.', show_default=False)] = None,
                     rounds: Annotated[int, typer.Option(metavar='N', min=1, help='Measure so often and take the median.')] = 5,
@@ -249,3 +246,10 @@ def _bench_emulator(zexdoc: Annotated[Path|None, typer.Option(metavar='FILE', he
     Emulators that are not installed are left out."""
     from z80lit.bench import bench_emulator
     raise typer.Exit(bench_emulator(zexdoc, rounds, record))
+
+@_bench.command('design')
+def _bench_design(rounds: Annotated[int, typer.Option(metavar='N', min=1, help='Measure so often and take the median.')] = 5,
+                  record: Annotated[Path|None, typer.Option(metavar='FILE', help='Keep the results there, as JSON lines.', show_default=False)] = None):
+    "Undo the emulator's design one step at a time and measure each."
+    from z80lit.bench import bench_design
+    raise typer.Exit(bench_design(rounds, record))

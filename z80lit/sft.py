@@ -12,6 +12,7 @@ from pathlib import Path
 
 # %% ../nbs/08_sft.ipynb #5505b516
 import numpy as np
+import torch
 from tqdm import tqdm
 from .generator import generate
 from .isa import disassemble
@@ -96,7 +97,8 @@ def _config(preset, epochs, seed):
 
 # %% ../nbs/08_sft.ipynb #48148dc1
 def record(folder: str|Path, seeds=range(5), epochs: int = 35, preset: str = 'pocket'):
-    "Train once for each seed and write `08_sft_{preset}_{seed}.jsonl` into `folder`."
+    "Train once for each seed, on one thread, and write `08_sft_{preset}_{seed}.jsonl` into `folder`."
+    torch.set_num_threads(1)
     tasks, fresh = training_tasks(), fresh_tasks(1000)
     for seed in seeds:
         config = _config(preset, epochs, seed) | {'fresh': fingerprint(fresh)[:16]}
@@ -116,7 +118,8 @@ def reproduce(seed: int = 0,
               preset: str = 'pocket',
               out: str|Path|None = None   # folder to keep the model, its record and, while it runs, its state in
              ) -> int:
-    "Train on the 200 tasks, print what the model writes for the benchmark and how it does on fresh tasks; returns the number of the sixteen solved."
+    "Train on the 200 tasks, on one thread, print what the model writes for the benchmark and how it does on fresh tasks; returns the number of the sixteen solved."
+    torch.set_num_threads(1)
     print(f'Training a model ({preset}, seed {seed}) on the 200 tasks for {epochs} epochs ...', flush=True)
     if out:
         out = Path(out)
