@@ -68,8 +68,6 @@ def test_6_compare():
     assert v.expected['zf'] == 0 and v.got['zf'] == 1
 
 def test_6_compare_by_smt():
-    pytest.importorskip('z3')
-    pytest.importorskip('z80lit.smt')
     proved('OR A : SBC HL,DE : ADD HL,DE', COMPARE, method='smt')
     refuted('LD A,L : CP E : LD A,H : SBC A,D', COMPARE, method='smt')
 

@@ -1,5 +1,5 @@
 """`z80lit conform` on the real suites where they are at hand, and on small files made here where they are not."""
-import gzip, hashlib, json, os
+import gzip, hashlib, json
 from itertools import islice
 
 import numpy as np
@@ -10,7 +10,7 @@ from z80lit.conform import OUTDATED, TOTALS, cases_of, check_fuse, check_tape, c
 from z80lit.emulator import NAMES
 from z80lit.isa import assemble
 
-slow = pytest.mark.skipif(not os.environ.get('Z80LIT_SLOW'), reason='takes long: set Z80LIT_SLOW=1')
+slow = pytest.mark.slow
 
 
 # The exerciser

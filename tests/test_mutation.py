@@ -10,7 +10,7 @@ import pytest
 from z80_python import Z80CPU
 from tqdm import tqdm
 
-z3 = pytest.importorskip('z3')
+import z3
 
 from z80lit.emulator import NAMES
 from z80lit.generator import generate

@@ -37,7 +37,7 @@ class Guarded:
         assert (self.neighbours() == self.before).all(), 'a machine beside was changed'
 
 
-@pytest.mark.skipif(not CHECKED, reason='wants a core with bounds checks')
+@pytest.mark.checked
 def test_checks_are_on():
     "A register that no front would let in indexes a table beyond its end: with checks that raises, without it would not"
     ms = new_machines()

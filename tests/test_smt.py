@@ -3,8 +3,9 @@ import random, sys
 
 import numpy as np
 import pytest
+import z3
 
-z3 = pytest.importorskip('z3')
+import z3
 
 from z80lit import smt
 from z80lit.emulator import REG8, Z80
