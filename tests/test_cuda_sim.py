@@ -52,3 +52,10 @@ def test_kernel_runs_as_the_core(tmp_path):
     for name in 'head', 'memory', 'log', 'out':
         differ = np.flatnonzero((found[name] != expected[name]).any(axis=1))
         assert not len(differ), f'{name} of machines {differ}'
+
+
+def test_bench_has_a_row_for_a_gpu():
+    "It compares the kernel's T-states with those of the CPU itself"
+    code = "from z80lit.bench import bench_gpu; row, = bench_gpu(64, 1); print(row['unit'], row['median'] > 0)"
+    done = subprocess.run([sys.executable, '-c', code], cwd=root, check=True, capture_output=True, text=True, env=os.environ | dict(NUMBA_ENABLE_CUDASIM='1', NUMBA_DISABLE_JIT='1'))
+    assert done.stdout.split() == ['programs/s', 'True']

@@ -6,9 +6,9 @@
 __all__ = ['Work', 'MIXED', 'BUDGET', 'SIZES', 'WAYS', 'FIRST', 'FIRST_BATCH', 'STEPS', 'Mark', 'MARKS', 'zexdoc_work',
            'mixed_work', 'run_z80lit', 'run_pypi_z80', 'run_skoolkit', 'installed', 'interleaved', 'rows_of',
            'bench_one', 'speeds', 'three_instructions', 'random_bodies', 'call_z80', 'serve', 'json_child', 'by_json',
-           'by_call', 'by_front', 'by_batch', 'bench_many', 'child_times', 'import_time', 'bench_start', 'variant',
-           'first_call', 'step_time', 'bench_design', 'check_marks', 'number', 'show_rows', 'show_mark',
-           'bench_emulator']
+           'by_call', 'by_front', 'by_batch', 'bench_many', 'run_one_each', 'bench_gpu', 'child_times', 'import_time',
+           'bench_start', 'variant', 'first_call', 'step_time', 'bench_design', 'check_marks', 'number', 'show_rows',
+           'show_mark', 'bench_emulator']
 
 # %% ../nbs/12_bench.ipynb #58374944
 import json, os, statistics, subprocess, sys, tempfile, time
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from numba import cuda
 from tqdm import tqdm
 
 from .conform import write_run
@@ -225,6 +226,32 @@ def bench_many(rounds:int, sizes=SIZES) -> list:
     rows += rows_of('random bodies', 'programs/s', interleaved(rounds, {'run_batch': lambda: rate(lambda p: by_batch(p, fill=0x76), bodies)}, 'random bodies'))
     return rows + rows_of('16 inputs a program', 'runs/s', interleaved(rounds, {'run_batch': lambda: 16*rate(lambda p: by_batch(p, init=inputs), one)}, '16 inputs'))
 
+# %% ../nbs/12_bench.ipynb #6dfea5ad
+def run_one_each(machines, budget):
+    "The kernel: thread i runs machine i"
+    i = cuda.grid(1)
+    if i < machines.size: emulator.run_until(machines[i], budget)
+
+def bench_gpu(n:int=8192, # machines, 160 KB each
+              rounds:int=5
+             ) -> list: # rows; none without a GPU
+    "Runs per second, on the clock on the wall, of one kernel over `n` machines; RuntimeError if it differs from the CPU"
+    if not cuda.is_available(): return []
+    run_all = cuda.jit(run_one_each)
+    programs, ms = random_bodies(n), emulator.new_machines(n)
+    ms.memory[:] = 0x76
+    ms.memory[:, :programs.shape[1]] = programs
+    def once():
+        device = cuda.to_device(ms.view(np.ndarray))
+        start = time.perf_counter()
+        run_all[-(-n//32), 32](device, BUDGET)
+        cuda.synchronize()
+        seconds = time.perf_counter() - start
+        if (device.copy_to_host()['tstates'] != run_batch(programs, budget=BUDGET, fill=0x76).tstates).any(): raise RuntimeError('the GPU counts other T-states than the CPU')
+        return n/seconds
+    once()                                              # compiles
+    return rows_of('random bodies, GPU', 'programs/s', interleaved(rounds, {'one kernel': once}, 'GPU'))
+
 # %% ../nbs/12_bench.ipynb #f8a9e9b1
 FIRST = "from z80lit.emulator import Z80; c = Z80(a=5).load(bytes.fromhex('3e0832008076')); c.run(); assert c.memory[0x8000] == 8"
 FIRST_BATCH = "from z80lit.emulator import run_batch; assert run_batch([bytes.fromhex('3e0832008076')], outputs=(0x8000, 1)).outputs[0, 0] == 8"
@@ -348,7 +375,7 @@ def bench_emulator(zexdoc=None, # path of zexdoc.com; None: that load is left ou
         return 2
     load = round(os.getloadavg()[0], 1) if hasattr(os, 'getloadavg') else None
     run_batch([b'v'])                                   # what has to be compiled is compiled now
-    rows = bench_one(zexdoc, rounds) + bench_many(rounds) + bench_start(rounds)
+    rows = bench_one(zexdoc, rounds) + bench_many(rounds) + bench_gpu(rounds=rounds) + bench_start(rounds)
     marks = check_marks(rows)
     print(show_rows(rows), *(show_mark(*m) for m in marks), sep='\n')
     if record: write_run(record, {'command': 'z80lit bench emulator', 'rounds': rounds, 'budget': BUDGET, 'load': load}, rows, {'marks': [m._asdict() | {'measured': v, 'reached': ok} for m, v, ok in marks]}, seed=0)

@@ -14,7 +14,7 @@ __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NM
            'group1', 'group2', 'page_cb', 'repeat', 'repeat_io', 'block_ld_cp', 'block_io', 'ed_misc', 'page_ed',
            'call', 'ret', 'exx', 'ex_stack', 'group3_index', 'io_exchange', 'page_index', 'group3', 'acknowledge',
            'accept_nmi', 'lay_bus', 'take_back_bus', 'accept_int', 'serve', 'run_until', 'get_register', 'set_register',
-           'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'row', 'run_chunk', 'in_slices',
+           'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'stride', 'run_chunk', 'in_slices',
            'run_batch', 'run_stream']
 
 # %% ../nbs/01_emulator.ipynb #d8e1ecfe
@@ -959,24 +959,26 @@ def wrote_outside(s, first, at, count):
         if ((s.log[k] - at) & 0xFFFF) >= count: return True
     return False
 
-# %% ../nbs/01_emulator.ipynb #f93e8564
+# %% ../nbs/01_emulator.ipynb #3fbe7bbc
 @core
-def row(n, i): return i if n > 1 else 0
+def stride(n): return 1 if n > 1 else 0
 
 @entry
 def run_chunk(machines, w, i0, i1, v0, v1, programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray):
-    s = machines[w]
+    s, before = machines[w], 0
+    at_i, count_i, init_i, init_v = stride(at.size), stride(count.size), stride(init.shape[0]), stride(init.shape[1])
+    patch_i, patch_v = stride(addresses.shape[0]), stride(addresses.shape[1])
     for i in range(i0, i1):
-        size, a, n = lengths[i], at[row(at.size, i)], count[row(count.size, i)]
-        ii, pi = row(init.shape[0], i), row(addresses.shape[0], i)
-        loaded = False
+        size, a, n, loaded = lengths[i], at[i*at_i], count[i*count_i], False
+        for k in range(size, before): s.memory[(origin + k) & 0xFFFF] = fill      # what the last program leaves beyond this one
+        before = size
         for v in range(v0, v1):
             if not loaded:
                 for k in range(size): s.memory[(origin + k) & 0xFFFF] = programs[i, k]
-            iv, pv = row(init.shape[1], v), row(addresses.shape[1], v)
-            for k in range(init.shape[2]): s.head[k] = init[ii, iv, k]
+            for k in range(init.shape[2]): s.head[k] = init[i*init_i, v*init_v, k]
             for k in range(addresses.shape[2]):
-                if addresses[pi, pv, k] >= 0: write8(s, addresses[pi, pv, k], np.int64(values[pi, pv, k]))
+                p = addresses[i*patch_i, v*patch_v, k]
+                if p >= 0: write8(s, p, np.int64(values[i*patch_i, v*patch_v, k]))
             s.pc, first, t0, n0 = origin, s.nlog, s.tstates, s.count
             run_until(s, t0 + budget)
             stop[i, v], tstates[i, v], instructions[i, v] = s.halted, s.tstates - t0, s.count - n0
@@ -985,7 +987,7 @@ def run_chunk(machines, w, i0, i1, v0, v1, programs, lengths, init, addresses, v
             loaded = s.nlog <= LOG
             undo(s, fill)
             for k in range(heads.shape[2]): heads[i, v, k] = s.head[k]
-        for k in range(size): s.memory[(origin + k) & 0xFFFF] = fill
+    for k in range(before): s.memory[(origin + k) & 0xFFFF] = fill
 
 # %% ../nbs/01_emulator.ipynb #d082a9ca
 Batch = namedtuple('Batch', 'stop tstates instructions registers outputs stray')
