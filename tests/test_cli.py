@@ -1,5 +1,5 @@
 "The `z80lit` command as a shell sees it: what it prints where, what it writes, and its exit status."
-import subprocess, sys
+import json, subprocess, sys
 
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +8,7 @@ import z80lit
 from z80lit.cli import app
 
 runner = CliRunner()
-commands = ('asm', 'dis', 'run', 'reproduce', 'conform', 'bench')
+commands = ('asm', 'dis', 'run', 'reproduce', 'verify', 'conform', 'bench')
 def call(*args, input=None): return runner.invoke(app, list(map(str, args)), input=input)
 
 def shell(*args, input=b''):
@@ -106,3 +106,16 @@ def test_reproduce_trains_and_reports(tmp_path):
     "One epoch is too little to solve the benchmark, and the status says so"
     r = shell('reproduce', '--epochs', 1, '--out', tmp_path)
     assert r.returncode == 1 and b'of 16' in r.stdout and any(tmp_path.iterdir())
+
+def test_verify(tmp_path):
+    spec = ('--spec', 'A -> A*4 & 0xFF', '--clobbers', 'F')
+    assert call('verify', '-c', '87 87', *spec).exit_code == 0
+    wrong = call('verify', '-c', 'RLA : ADD A,A', *spec, '--json')
+    row, = json.loads(wrong.output)
+    assert wrong.exit_code == 1 and row['kind'] in ('counterexample', 'reads junk')
+    table = tmp_path/'table.csv'
+    table.write_text('program,spec,clobbers\n"ADD A,A",A -> A*2 & 0xFF,F\n"ADD A,A",A -> A*3 & 0xFF,F\n')
+    found = call('verify', table)
+    assert found.exit_code == 1 and len(found.output.splitlines()) == 2
+    for args, word in [(('-c', 'LD Q,1', *spec), 'expected'), (('-c', 'NOP', '--spec', 'A >> B'), '->'), (('-c', 'name\n1'), 'row 1'), ((tmp_path/'none.csv',), 'none.csv')]:
+        assert refused(shell('verify', *args), word)

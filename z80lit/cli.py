@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['app', 'main']
 
-# %% ../nbs/10_cli.ipynb #d1e77964
-import os, re, sys
+# %% ../nbs/10_cli.ipynb #ab014a28
+import json, os, re, sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ def _version(asked:bool):
 
 @app.callback()
 def _start(version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True, help='Print the version and leave.')] = False):
-    "A Z80 to read, to run and to teach: reproduce the main result, assemble, disassemble and run machine code, hold the machine against test suites, measure it."
+    "A Z80 to read, to run and to teach: reproduce the main result, assemble, disassemble and run machine code, prove it right, hold the machine against test suites, measure it."
 
 def main():
     "The `z80lit` command"
@@ -232,6 +232,28 @@ def _conform(path: Annotated[Path, typer.Argument(metavar='PATH', help='A file o
     The status says whether every case passed."""
     from z80lit.conform import conform
     raise typer.Exit(conform(path, record))
+
+# %% ../nbs/10_cli.ipynb #4d3b99cc
+@app.command('verify')
+def _verify(source: _Source = None, code: _Code = None,
+            spec: Annotated[str|None, typer.Option(metavar='SPEC', help="What the program must do, e.g. 'A -> A*10 & 0xFF'. Without it the input is a table.", show_default=False)] = None,
+            clobbers: Annotated[str, typer.Option(metavar='NAMES', help='Registers that may be lost, e.g. BF.', show_default=False)] = '',
+            method: Annotated[str, typer.Option(metavar='METHOD', help='exhaustive, or smt for a solver.', show_default=False)] = '',
+            as_json: Annotated[bool, typer.Option('--json', help='Print the verdicts as JSON.')] = False):
+    """Prove programs for all inputs, or show the input that breaks them.
+
+    With --spec the input is one program, in assembly or hex digits; without, it is a table of them in CSV or JSON, with at least the columns program and spec.
+
+    Example: z80lit verify -c 'ADD A,A : ADD A,A' --spec 'A -> A*4 & 0xFF' --clobbers F"""
+    from z80lit.verify import verify_table
+    data, name = _read(source, code)
+    try:
+        text = data.decode()
+        audit = verify_table(text if spec is None else json.dumps([dict(name=name, program=text, spec=spec, clobbers=clobbers, method=method)]))
+    except ValueError as e: _fail(f'{name}: {e}')
+    if spec is not None and audit.status == 2: _fail(f'{name}: {audit[0][-1]}')
+    typer.echo(audit.as_json() if as_json else str(audit))
+    raise typer.Exit(audit.status)
 
 # %% ../nbs/10_cli.ipynb #7e5b1eb0
 _bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help='Measure this package on this machine.')
