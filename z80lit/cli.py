@@ -90,11 +90,14 @@ def _machine_code(data:bytes, name:str, form:_Form, origin:int) -> tuple:
 # %% ../nbs/10_cli.ipynb #d831faea
 def _write(path:Path, data:bytes):
     "Put `data` into the file `path`, whole or not at all"
-    tmp = path.with_name(f'.{path.name}.tmp')
+    if path.is_dir() or not path.name: _fail(f'{path}: not the name of a file')
+    part = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
     try:
-        tmp.write_bytes(data)
-        os.replace(tmp, path)
-    except OSError as e: _fail(f'{path}: {e.strerror}')
+        part.write_bytes(data)
+        os.replace(part, path)
+    except OSError as e:
+        part.unlink(missing_ok=True)
+        _fail(f'{path}: {e.strerror}')
 
 # %% ../nbs/10_cli.ipynb #1e5a9788
 _Source = Annotated[Path|None, typer.Argument(metavar='FILE', help='What to read; - is standard input.', show_default=False)]
@@ -145,11 +148,11 @@ def _dis(source: _Source = None, code: _Code = None, origin: _Origin = '0',
     program, at = _machine_code(data, name, form, _address(origin, '--origin'))
     typer.echo(_rendered(program, _Output.listing, at), nl=False)
 
-# %% ../nbs/10_cli.ipynb #477e9f75
-def _assignment(text:str, what:str) -> tuple:
+# %% ../nbs/10_cli.ipynb #79cb94b5
+def _assignment(text:str, what:str, form:str='NAME=VALUE') -> tuple:
     "Both sides of `name=value`; leaves with status 2 when there are not two"
     name, eq, value = text.partition('=')
-    if not (name and eq and value): _fail(f'{what}: {text!r} is not of the form NAME=VALUE')
+    if not (name and eq and value): _fail(f'{what}: {text!r} is not of the form {form}')
     return name, value
 
 def _register(text:str) -> tuple:
@@ -159,7 +162,7 @@ def _register(text:str) -> tuple:
 
 def _memory(text:str) -> tuple:
     "(address, bytes) of a memory setting such as `9000h=01 02 FF`"
-    at, digits = _assignment(text, '--memory')
+    at, digits = _assignment(text, '--memory', 'ADDRESS=HEX')
     if not _is_hex(digits.encode()) or len(''.join(digits.split())) % 2: _fail(f'--memory: {digits!r} is not pairs of hex digits')
     return _address(at, '--memory'), bytes.fromhex(digits)
 
@@ -212,7 +215,7 @@ def _run(source: _Source = None,
 
 # %% ../nbs/10_cli.ipynb #703bd033
 @app.command('reproduce')
-def _reproduce(seed: Annotated[int, typer.Option(metavar='N', min=0, help='Seed of the initial weights and of the order of the examples.')] = 0,
+def _reproduce(seed: Annotated[int, typer.Option(metavar='N', min=0, max=2**32 - 1, help='Seed of the initial weights and of the order of the examples.')] = 0,
               epochs: Annotated[int|None, typer.Option(metavar='N', min=1, help='Passes over the training tasks, if not as many as in the chapter.', show_default=False)] = None,
               out: Annotated[Path|None, typer.Option(metavar='FOLDER', help='Keep the trained model and the log of the run there.', show_default=False)] = None):
     """Train a transformer and score it on the sixteen tasks.
@@ -220,6 +223,7 @@ def _reproduce(seed: Annotated[int, typer.Option(metavar='N', min=0, help='Seed 
     This takes minutes on two cores. The status says whether it solved all sixteen."""
     try: from z80lit import sft
     except ModuleNotFoundError as e: _fail(f"{e.name} is missing: the learner is an extra, pip install 'z80lit[learn]'")
+    if out and out.exists() and not out.is_dir(): _fail(f'{out}: not a folder')
     solved = sft.reproduce(seed=seed, out=out, **{'epochs': epochs} if epochs else {})
     raise typer.Exit(0 if solved == 16 else 1)
 

@@ -855,7 +855,12 @@ def _announce(fn):
     if path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc')): return
     print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
 
-# %% ../nbs/01_emulator.ipynb #3ec38b3d
+# %% ../nbs/01_emulator.ipynb #67441160
+def _bytes(code) -> np.ndarray:
+    "Machine code as uint8; ValueError for what is none (`bytes(5)` would be five zeros)"
+    if isinstance(code, (int, str)): raise ValueError(f'{code!r} is no machine code: give bytes or numbers 0..255, e.g. from assemble')
+    return np.frombuffer(bytes(code), np.uint8)
+
 _SHOWN = 'pc sp af bc de hl ix iy af_ bc_ de_ hl_ i r wz'.split()
 
 def _shown(cpu) -> list:
@@ -911,7 +916,7 @@ class Z80:
 
     def load(self, code, at:int=0) -> 'Z80':
         "Copy `code` (bytes, or numbers 0..255) to address `at`; ValueError if it does not fit"
-        code = np.frombuffer(bytes(code), np.uint8)
+        code = _bytes(code)
         if not 0 <= at <= 65536 - len(code): raise ValueError(f'{len(code)} bytes do not fit at {at:#x}')
         self.memory[at:at + len(code)] = code
         return self
@@ -997,7 +1002,7 @@ def _programs(programs, lengths) -> tuple:
     "Programs as (N, L) uint8 and their lengths as (N,) int64"
     if isinstance(programs, (list, tuple)):
         if lengths is not None: raise ValueError('lengths go with an array of programs, not with a list')
-        rows = [np.frombuffer(bytes(p), np.uint8) for p in programs]
+        rows = [_bytes(p) for p in programs]
         lengths = np.array([len(r) for r in rows], np.int64)
         programs = np.zeros((len(rows), max(lengths, default=0)), np.uint8)
         for p, r in zip(programs, rows): p[:len(r)] = r

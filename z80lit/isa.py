@@ -323,6 +323,7 @@ def disassemble(code,        # bytes, or anything that gives numbers 0 to 255
                 origin:int=0 # the address of the first byte
                ) -> Listing: # of Instructions that cover every byte
     "The instructions in `code`; what is none, or has a shorter name, becomes `DB`"
+    if not 0 <= origin <= 0xFFFF: raise ValueError(f'origin {origin} is not in 0..65535')
     code, out, at = bytes(list(code)), Listing(), 0  # list(): an array of wider numbers would give its raw memory
     while at < len(code):
         out.append(_instruction(code[at:at+4], int(origin) + at & 0xFFFF))

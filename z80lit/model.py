@@ -252,6 +252,8 @@ def sample(model: Model,
            batch: int = 1024              # programs written side by side
           ) -> tuple[np.ndarray, np.ndarray]:  # (N, L) uint8 padded with 0, and (N,) lengths in bytes
     "Programs for `contexts`. A program of `max_len` bytes was cut off: the model had not ended it."
+    if not 0 <= temperature < math.inf: raise ValueError(f'temperature={temperature}: 0 or more')
+    if max_len is not None and max_len < 1: raise ValueError(f'max_len={max_len}: 1 or more')
     rng = seed if isinstance(seed, torch.Generator) else torch.Generator(model.device).manual_seed(seed)
     contexts = torch.as_tensor(check_contexts(contexts), dtype=torch.int64, device=model.device)
     limit = min(max_len or model.config.max_len, model.config.max_len)

@@ -425,8 +425,8 @@ def task_stream(seed:int=0,
 def fresh_tasks(n:int,      # how many
                 seed:int=0
                ) -> list:   # of n Task
-    "`n` different random tasks, none of them in the benchmark or in `training_tasks()`. Raises ValueError for a negative `n`"
-    if n < 0: raise ValueError(f'{n} tasks: 0 or more, please')
+    "`n` different random tasks, none of them in the benchmark or in `training_tasks()`. Raises ValueError unless `n` is a whole number, 0 or more"
+    if n != int(n) or n < 0: raise ValueError(f'{n} tasks: a whole number, 0 or more, please')
     known = {identity(t) for t in training_tasks() + benchmark(False)}
     out = []
     for task in task_stream(seed):

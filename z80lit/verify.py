@@ -1093,7 +1093,9 @@ def junk_words(found:frozenset|None, hidden, variants:int, itself:bool) -> str:
 # %% ../nbs/05_verify.ipynb #758a44f5
 def as_program(program, origin:int=0) -> bytes:
     "Machine code from bytes, or from assembly text"
-    return assemble(program, origin) if isinstance(program, str) else bytes(program)
+    if isinstance(program, str): return assemble(program, origin)
+    if isinstance(program, int): raise ValueError(f'{program} is no program: give bytes or assembly text')
+    return bytes(program)
 
 def verify(program,                 # bytes, or assembly text
            spec,                    # a `Spec`, its line, or a `Task`
@@ -1111,7 +1113,10 @@ def verify(program,                 # bytes, or assembly text
     began, code = time.perf_counter(), as_program(program, origin)
     spec = task_spec(spec) if isinstance(spec, Task) else Spec(spec) if isinstance(spec, str) else spec
     if timing not in TIMINGS: raise ValueError(f'timing={timing!r}: one of {", ".join(TIMINGS)}')
-    if not 0 <= origin <= 0xFFFF - len(code): raise ValueError(f'{len(code)} bytes do not fit at {origin:#x}')
+    if not isinstance(spec, Spec): raise ValueError(f'{spec!r} is no specification: give a Spec, its line or a Task')
+    if not 0 <= origin <= 0xFFFF - len(code): raise ValueError(f'{len(code)} bytes and the end after them do not fit at {origin:#x}')
+    if junk is not None and not 1 <= junk <= 32: raise ValueError(f'junk={junk}: 1 to 32 variants')
+    if budget < 1 or limit < 1 or samples < 1: raise ValueError('budget, limit and samples are 1 or more')
     if method == 'smt':
         return import_module('z80lit.smt').prove(code, spec, origin=origin, budget=budget)     # by name: the next chapter builds on this one
     if method != 'exhaustive': raise ValueError(f"method={method!r}: 'exhaustive' or 'smt'")
