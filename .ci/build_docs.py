@@ -117,6 +117,7 @@ def relink(proc, home):
     numbers = {page_name(nb) or p.stem: p.stem for p, nb in pages.items()}
     for p, nb in pages.items():
         change = lambda text: relink_names(page_name(nb) or p.stem, ''.join(text), numbers, home)
+        nb['metadata'].pop('widgets', None)             # nbdev's note that there are none; a page has no use for it
         for cell in nb['cells']:
             if cell['cell_type'] == 'markdown': cell['source'] = change(cell['source'])
             for out in cell.get('outputs', []):

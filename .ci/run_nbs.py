@@ -2,9 +2,10 @@
 
     python .ci/run_nbs.py                      every notebook of nbs/
     python .ci/run_nbs.py nbs/08_sft.ipynb     one
-    python .ci/run_nbs.py --flags slow ...     its slow cells too
+    python .ci/run_nbs.py --flag slow ...      its slow cells too
 
 What a cell writes to the error stream (progress, warnings, the note that something is being compiled) is shown here and not saved.
+Nor is a widget, which dies with its kernel: of such an output the other forms stay, text and Markdown.
 Cells that nbdev_test would skip (`#| slow`, `#| gpu`, `#| notest`, `#| eval: false`) are not run and keep the outputs they were saved with.
 A notebook with a failing cell is left as it was, and the exit status is 1.
 """
@@ -44,6 +45,10 @@ def skips_whole(nb):
     "Does the front matter say `skip_exec: true`?"
     return any(c.cell_type == 'raw' and re.search(r'^skip_exec:\s*true', c.source, re.M) for c in nb.cells)
 
+def drop_widgets(cell):
+    "Take the reference to a living widget out of the cell's outputs"
+    for o in cell.get('outputs', []): o.get('data', {}).pop('application/vnd.jupyter.widget-view+json', None)
+
 def divert_errors(cell):
     "Print what the cell wrote to the error stream, and drop it from the cell"
     is_error = lambda o: o.get('name') == 'stderr'
@@ -54,12 +59,12 @@ def run(path, skip, timeout):
     "Execute the notebook at `path`, clean it, and put it in place of the old one only if every cell ran; the cell that failed, or None"
     nb = nbformat.read(path, as_version=4)
     if skips_whole(nb): return
-    client = Runner(nb, timeout=timeout, kernel_name='python3', coalesce_streams=True, extra_arguments=['--log-level=ERROR'],
+    client = Runner(nb, timeout=timeout, kernel_name='python3', coalesce_streams=True, store_widget_state=False, extra_arguments=['--log-level=ERROR'],
                     resources={'metadata': {'path': str(path.parent)}})
     client.skip = skip
     try: client.execute()
     except (CellControlSignal, DeadKernelError) as e: return f'{client.at}\n{e}'
-    for cell in nb.cells: divert_errors(cell)
+    for cell in nb.cells: divert_errors(cell); drop_widgets(cell)
     done = json.loads(nbformat.writes(nb))
     _nbdev_clean(done)
     text = nb2str(done)
@@ -75,11 +80,11 @@ def main():
     cfg = get_config(path=root)
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('notebooks', nargs='*', type=Path)
-    p.add_argument('--flags', nargs='+', default=[], help='run the cells with these flags too')
+    p.add_argument('--flag', action='append', default=[], help='run the cells with this flag too; may be repeated')
     p.add_argument('--timeout', type=int, default=900, help='seconds allowed for a cell (default 900; 0: no limit)')
     a = p.parse_args()
     os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, [str(root), os.environ.get('PYTHONPATH')]))
-    skip, failed = frozenset(cfg.tst_flags.split()) - frozenset(a.flags) | {'eval:false'}, 0
+    skip, failed = frozenset(cfg.tst_flags.split()) - frozenset(a.flag) | {'eval:false'}, 0
     for path in a.notebooks or sorted((root/'nbs').glob('*.ipynb')):
         start = time.perf_counter()
         error = run(path, skip, a.timeout or None)

@@ -6,7 +6,7 @@ import pytest
 
 from z80lit import bench
 from z80lit.bench import MARKS, bench_emulator, bench_many, bench_one, check_marks, mixed_work, random_bodies, rows_of, run_z80lit, show_rows, speeds, three_instructions, zexdoc_work
-from z80lit.conform import read_run
+from z80lit.record import read_run
 from z80lit.emulator import Z80
 
 COUNTS = {n: 30 for n in bench.SIZES}

@@ -5,7 +5,8 @@ import pytest
 from test_emulator import COMPARED, load_lines, load_pack
 from z80lit.bus import Kind, bus_trace, duration, mcycles, trace, watch
 from z80lit.emulator import Stop, Z80, registers
-from z80lit.isa import assemble, table
+from z80lit.asm import assemble
+from z80lit.isa import table
 
 
 def load_trace(path):

@@ -1,7 +1,7 @@
 "Public questions about small routines: the good answer is proved, the trap is refuted, a restricted answer holds in its domain and not outside it."
 import pytest
 
-from z80lit.isa import assemble
+from z80lit.asm import assemble
 from z80lit.verify import Spec, verify
 
 def proved(program, spec, size=None, tstates=None, **options):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from z80lit import conform as module
-from z80lit.conform import OUTDATED, TOTALS, cases_of, check_fuse, check_tape, conform, cpm_calls, fuse_tests, read_run, run_cases, run_tape, spectrum_text, suites, tape_blocks
+from z80lit.conform import OUTDATED, TOTALS, cases_of, check_fuse, check_tape, conform, cpm_calls, fuse_tests, run_cases, run_tape, spectrum_text, suites, tape_blocks
+from z80lit.record import read_run
 from z80lit.emulator import NAMES
-from z80lit.isa import assemble
+from z80lit.asm import assemble
 
 slow = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings, strategies as st
 
 from fuzz import CAUSES, FAVOURITES, KNOBS, PAGES, RUN, Case, Rig, decode, show
-from z80lit.isa import assemble
+from z80lit.asm import assemble
 
 PROGRAM, STATE = st.binary(max_size=64), st.binary(min_size=KNOBS, max_size=KNOBS)
 QUICK = dict(database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink])

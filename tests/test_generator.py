@@ -9,7 +9,8 @@ from z80_python.cpu import Z80CPU
 
 from z80lit.emulator import Stop, registers, run_batch
 from z80lit.generator import STYLES, generate
-from z80lit.isa import assemble, disassemble
+from z80lit.asm import assemble
+from z80lit.isa import disassemble
 from z80lit.tasks import ARTICLE, KINDS, benchmark, expected_array, fresh_tasks, machine_inputs, make, other_inputs, right, run_tasks, training_tasks
 
 ONE_INPUT = {'dead-load', 'zero-test', 'block-copy'}            # the article's program is right for its given input only

@@ -46,11 +46,18 @@ def test_longest_program_fills_the_positions():
     model = build(Config(d=32, layers=1, heads=2, ff=32, positions=20))
     model.head.weight.data[EOS] = 0   # a logit of 0 for EOS: something else is larger
     tokens, lengths = sample(model, contexts(3), max_len=10_000)
-    assert tokens.shape == (3, 10) and (lengths == 10).all() and model.config.max_len == 10
+    assert tokens.shape == (3, 10) and (lengths == 10).all() and model.max_len == 10
 
 def test_batches_do_not_change_greedy_programs():
     model, c = build(TINY, 4), contexts(37)
     assert compose(model, c, max_len=9) == [bytes(p[:n]) for p, n in zip(*sample(model, c, max_len=9, batch=5))]
+
+def test_a_context_asked_many_times_gets_the_same_answer_as_asked_once():
+    model, c = build(TINY, 4), contexts(12)
+    model.head.weight.data[EOS] *= 2          # some end early, some do not: rows leave the batch at different times
+    once = compose(model, c, max_len=40)
+    assert len({len(p) for p in once}) > 3
+    assert compose(model, np.tile(c, (10, 1)), max_len=40) == once * 10
 
 def test_nothing_asked_nothing_written():
     tokens, lengths = sample(build(TINY), np.zeros((0, CONTEXT)))
@@ -122,9 +129,42 @@ def test_wrong_configurations(tmp_path, change, says):
     assert says in str(e.value) and str(tmp_path) in str(e.value)
 
 def test_no_pickle_is_ever_read(tmp_path):
-    for name in ('model', 'rl', 'sft'):
+    for name in ('model', 'rl', 'sft', 'dissect'):
         source = Path(M.__file__).with_name(f'{name}.py').read_text()
         assert 'pickle' not in source and 'torch.load' not in source
     save(build(TINY), tmp_path / 'm')
     torch.save({'x': torch.zeros(1)}, tmp_path / 'm.safetensors')
     with pytest.raises(ValueError, match='no safetensors'): load(tmp_path / 'm')
+
+# the same arithmetic as transformers' Llama
+
+class NoRotation(torch.nn.Module):
+    "Rotary positions turned by nothing: cosine 1, sine 0"
+    def __init__(self, width): super().__init__(); self.width = width
+    def forward(self, x, position_ids): shape = (*position_ids.shape, self.width); return torch.ones(shape), torch.zeros(shape)
+
+def twin(model):
+    "transformers' Llama with our weights. What it has no place for (learned positions, the reader of contexts) goes into its input vectors."
+    c, llama = model.config, M.Llama(model.config).llama
+    llama.model.rotary_emb = NoRotation(c.d // c.heads)
+    with torch.no_grad():
+        for ours, theirs in zip(model.blocks, llama.model.layers):
+            a, f = theirs.self_attn, theirs.mlp
+            pairs = [*zip((a.q_proj, a.k_proj, a.v_proj), ours.attention.qkv.weight.chunk(3)), (a.o_proj, ours.attention.out.weight), (theirs.input_layernorm, ours.norm1.weight),
+                     (theirs.post_attention_layernorm, ours.norm2.weight), *zip((f.gate_proj, f.up_proj, f.down_proj), (ours.feed.gate.weight, ours.feed.up.weight, ours.feed.down.weight))]
+            for module, weight in pairs: module.weight.copy_(weight)
+        llama.model.norm.weight.copy_(model.norm.weight); llama.lm_head.weight.copy_(model.head.weight)
+    return llama
+
+@pytest.mark.slow
+@pytest.mark.parametrize('config', [TINY, PRESETS['pocket'], Config(d=96, layers=3, heads=6, ff=200)], ids=['tiny', 'pocket', 'odd'])
+def test_logits_equal_those_of_transformers_llama(config):
+    pytest.importorskip('transformers', reason='a development dependency')
+    model, c = build(config, 3), torch.as_tensor(contexts(5))
+    for p in model.parameters(): p.data += 0.02 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))   # norms that are not 1
+    tokens = torch.randint(0, 256, (5, 30), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        x = torch.cat((model.context(c, model.token), model.token(tokens)), 1) + model.position.weight[:CONTEXT + 30]
+        theirs = twin(model)(inputs_embeds=x, use_cache=False).logits[:, CONTEXT:]
+        ours = model(c, tokens)
+    assert ours.std() > 0.1 and (ours - theirs).abs().max() < 1e-4 * ours.abs().max()

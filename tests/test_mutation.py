@@ -14,7 +14,8 @@ import z3
 
 from z80lit.emulator import NAMES
 from z80lit.generator import generate
-from z80lit.isa import assemble, disassemble
+from z80lit.asm import assemble
+from z80lit.isa import disassemble
 from z80lit.smt import NotCovered, decide, problem
 from z80lit.tasks import fresh_tasks
 from z80lit.verify import ENDS, Rows, Spec, atoms, end_kind, evaluate, sample, task_spec, verify
@@ -166,7 +167,7 @@ def test_mutants(programs=125, wanted=1000):
 
 
 if __name__ == '__main__':
-    from z80lit.conform import write_run
+    from z80lit.record import write_run
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--programs', type=int, default=500)
     p.add_argument('--mutants', type=int, default=20_000)

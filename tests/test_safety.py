@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from z80lit.emulator import IX, LOG, NAMES, Machine, Stop, Z80, new_machines, registers, run_batch, run_chunk, run_machine
-from z80lit.isa import assemble
+from z80lit.asm import assemble
 
 root = Path(__file__).resolve().parent.parent
 CHECKED = os.environ.get('NUMBA_BOUNDSCHECK') == '1'
@@ -176,7 +176,7 @@ def test_arrays_of_any_layout():
 
 @pytest.mark.parametrize('wrong, says', [
     (dict(programs=np.zeros((2, 3))), 'programs must be uint8'), (dict(programs=np.zeros((2, 3), np.int64)), 'programs must be uint8'), (dict(programs=np.zeros(3, np.uint8)), 'programs must be uint8'),
-    (dict(programs=[[1, 2], [300]]), 'bytes must be in range'), (dict(programs=[b'v'], lengths=[1]), 'lengths go with an array'),
+    (dict(programs=[[1, 2], [300]]), 'byte 0 of the code = 300 is out of range'), (dict(programs=[b'v'], lengths=[1]), 'lengths go with an array'),
     (dict(lengths=[1.0, 2.0]), 'lengths'), (dict(lengths=[1]), 'lengths'), (dict(lengths=[1, 4]), 'lengths'), (dict(lengths=[-1, 1]), 'lengths'), (dict(lengths=[[1], [1]]), 'lengths'),
     (dict(init=np.zeros(2)), 'init'), (dict(init=registers(3)), 'init'), (dict(init=registers(6).reshape(3, 2)), 'init'), (dict(init=registers(2).reshape(1, 1, 2)), 'init'),
     (dict(patches=([1], [256])), 'patch'), (dict(patches=([-2], [0])), 'patch'), (dict(patches=([65536], [0])), 'patch'), (dict(patches=([1, 2], [0])), 'patches'), (dict(patches=([1.0], [0])), 'patches'),

@@ -9,7 +9,8 @@ import z3
 
 from z80lit import smt
 from z80lit.emulator import REG8, Z80
-from z80lit.isa import assemble, encode, table
+from z80lit.asm import assemble
+from z80lit.isa import encode, table
 from z80lit.smt import NotCovered, WIDTHS, follow, fresh, prove, run
 from z80lit.verify import Spec, SpecError, evaluate, verify
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from z80lit.model import CONTEXT, Config, Recorder, Training, build, fit, read_run, schedule
+from z80lit.dissect import pass_at, splits, supply, training_set
+from z80lit.model import CONTEXT, Config, Training, batches, build, encode, fit, schedule, validate
+from z80lit.record import Recorder, read_run, study, write_run
 from z80lit.rl import Reinforce, reinforce, spread_loss
 from z80lit import sft
+from z80lit.tasks import KINDS, article_context
 
 torch.set_num_threads(1)
 TINY = Config(d=32, layers=1, heads=2, ff=64)
@@ -51,6 +54,37 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, after):
         record.close(loss=rows[-1]['loss'])
     assert same(whole, resumed)
     assert timeless(read_run(tmp_path / 'run.jsonl').rows) == timeless(expected)
+
+@pytest.mark.parametrize('more', [dict(ema=0.9), dict(patience=2), dict(ema=0.9, patience=2, epochs=12)])
+def test_resumed_with_an_average_and_a_best_equals_uninterrupted(tmp_path, more):
+    "Broken off after each of the first epochs, and again: the end is the same to the bit"
+    knobs, unseen = replace(KNOBS, **more), lesson(32, seed=5)
+    whole = build(TINY)
+    expected = fit(whole, *lesson(), knobs, validation=unseen)
+    def stop(row): raise KeyboardInterrupt
+    for seed in range(3):             # later runs begin with other weights: everything must come from the state
+        with pytest.raises(KeyboardInterrupt): fit(build(TINY, seed), *lesson(), knobs, checkpoint=tmp_path / 's', validation=unseen, tell=stop)
+    resumed = build(TINY, 9)
+    assert timeless(fit(resumed, *lesson(), knobs, checkpoint=tmp_path / 's', validation=unseen)) == timeless(expected) and same(whole, resumed)
+
+def test_early_stop_keeps_the_best():
+    "A validation set that contradicts the lesson: its loss rises soon, and the weights are those from before"
+    model, unseen = build(TINY), (lesson()[0], [b'\x00\x01\x02'] * 64)
+    rows = fit(model, *lesson(), replace(KNOBS, epochs=30, patience=2), validation=unseen)
+    best = min(rows, key=lambda r: r['validation'])
+    assert len(rows) == best['epoch'] + 2 < 30
+    assert validate(model, encode(*unseen)) == pytest.approx(best['validation'], rel=1e-4)
+    with pytest.raises(ValueError, match='validate on'): fit(build(TINY), *lesson(), replace(KNOBS, patience=1))
+
+def test_batches_take_every_program_once_and_little_padding():
+    for seed in range(20):
+        rng = torch.Generator().manual_seed(seed)
+        lengths = torch.randint(1, 30, (101,), generator=rng)
+        parts = batches(lengths, 8, rng)
+        assert sorted(torch.cat(parts).tolist()) == list(range(101)) and [len(p) for p in parts].count(8) == 12
+        padded = lambda parts: sum(len(p) * int(lengths[p].max()) for p in parts)
+        assert padded(parts) < 0.85 * padded(torch.arange(101).split(8))
+    assert any((a != b).any() for a, b in zip(batches(lengths, 8, rng), batches(lengths, 8, rng)) if len(a) == len(b))
 
 def test_state_of_another_run_is_refused(tmp_path):
     state = tmp_path / 's'
@@ -105,6 +139,44 @@ def test_header_says_what_made_the_run():
     assert {'config', 'seed', 'versions', 'machine', 'date'} <= run.header.keys()
     assert {'model', 'training', 'tasks'} <= run.header['config'].keys() and run.summary['solved'] == 16
     assert [r['epoch'] for r in run.rows] == list(range(1, 36))
+
+def test_a_study_that_is_killed_goes_on_with_what_is_missing(tmp_path):
+    cells, ran = [dict(x=x, seed=s) for x in 'ab' for s in range(3)], []
+    def run(x, seed):
+        if len(ran) in (2, 4) and (x, seed) not in ran: ran.append(None); raise KeyboardInterrupt
+        ran.append((x, seed)); return {'y': seed}
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt): study(tmp_path / 's.jsonl', {'q': 1}, cells, run)
+        assert not (tmp_path / 's.jsonl').exists()
+    result = study(tmp_path / 's.jsonl', {'q': 1}, cells, run)
+    assert [r for r in ran if r] == [(c['x'], c['seed']) for c in cells] and result.summary == {'cells': 6} and len(result.rows) == 6
+    assert study(tmp_path / 's.jsonl', {'q': 1}, cells, None) == result          # nothing is left to run
+    with pytest.raises(ValueError, match='another configuration'): study(tmp_path / 's.jsonl', {'q': 2}, cells, run)
+
+def test_a_broken_study_is_not_overwritten(tmp_path):
+    write_run(tmp_path / 's.jsonl', {}, [{'x': 1}, {'x': 2}], {})
+    spoilt = (tmp_path / 's.jsonl').read_text().replace('{"x": 1}', '{"x"')
+    (tmp_path / 's.jsonl').write_text(spoilt)
+    with pytest.raises(ValueError, match='line 2'): study(tmp_path / 's.jsonl', {}, [{'x': 3}], None)
+    assert (tmp_path / 's.jsonl').read_text() == spoilt
+
+# the splits
+
+def test_splits_are_the_same_every_time_and_share_nothing():
+    one, two = splits(160), splits(160)
+    assert one == two
+    contexts = [article_context([t]).tobytes() for ts in one.values() for t in ts]
+    assert len(contexts) == len(set(contexts)) == sum(map(len, one.values()))
+    with pytest.raises(ValueError, match='too many'): supply(2000, 'x', [k for k in KINDS if k.name == 'fill'], lambda t: True, set())   # there are but 1,792
+
+def test_training_sets_have_what_their_names_say():
+    assert [len(training_set(n)) for n in ('16', '50', '100', '200', '8+100', '8+100 of all kinds')] == [16, 50, 100, 200, 108, 108]
+    assert len({t.category for t in training_set('8+100 of all kinds')[:8]}) == 8
+
+def test_pass_at_one_is_the_share_and_grows_with_k():
+    right = np.array([0, 1, 5, 16])
+    values = [pass_at(k, 16, right) for k in (1, 2, 4, 8, 16)]
+    assert values[0] == pytest.approx(right.mean() / 16) and values == sorted(values) and values[-1] == 0.75
 
 # reward
 

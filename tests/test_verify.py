@@ -7,7 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 from z80lit import isa
 from z80lit.emulator import NAMES, Z80, new_machines, get_register, registers, run_batch, set_register
-from z80lit.isa import assemble, disassemble
+from z80lit.asm import assemble
+from z80lit.isa import disassemble
 from z80lit.verify import *
 from z80lit.verify import BUDGET, CHANGED, ELSEWHERE, OK, OUTSIDE, PORTS, WRONG, Spec, verify
 

@@ -21,10 +21,10 @@ import numpy as np
 from numba import cuda
 from tqdm import tqdm
 
-from .conform import write_run
+from .record import write_run
 from . import emulator
 from .emulator import Z80, registers, run_batch, run_stream
-from .isa import assemble
+from .asm import assemble
 
 # %% ../nbs/12_bench.ipynb #6c62c68b
 Work = namedtuple('Work', 'memory start tstates end')   # 64 KiB of bytes, first address, T-states to run, address of its HALT or None
@@ -277,16 +277,20 @@ def bench_start(rounds:int) -> list:
     imports = interleaved(rounds, {m: lambda m=m: import_time(m) for m in ('z80lit', 'z80lit.emulator')}, 'import')
     return rows_of('cold, with compilation', 's CPU', cold) + rows_of('warm start to first result', 's', both) + rows_of('import', 's CPU', imports)
 
-# %% ../nbs/12_bench.ipynb #c0985f95
-_GENERIC = "'    s.pc = pc & 0xFFFF', '    s.r += n', '    s.count += n', '    n = 0', '    if op & 0xF7 != 0x37: s.q = 0', '    t += T_MAIN[op] + group{0}(s, HL, op)', '    pc = np.int64(s.pc)'"
-STEPS = {                                            # what is undone -> (old text, new text) in the source of the emulator
+# %% ../nbs/12_bench.ipynb #3d089cb6
+_SYNC = "'    settle_q(s, last)', '    s.pc = pc & 0xFFFF', '    s.r += n', '    s.count += n', '    n = s.held = 0', '    t += T_MAIN[op] + group{0}(s, HL, op)', '    pc = np.int64(s.pc)'"
+_CALLS = [("*_chain([_case(op) for op in range(64)])", _SYNC.format(0)), ("*_chain([_case(op) for op in range(192, 256)])", _SYNC.format(3))]
+_GROUP2 = [("*_chain([l for y in range(8) for l in _alu_cases(y)])", "'    group2(s, HL, op)', '    t += T_MAIN[op]'")]
+_EAGER = [("            'last = op']", "            'last = op', 'settle_q(s, op)', 's.held = s.held*(n == 0)']")]
+_IN_MEMORY = [("if e.size > 1 or e.mnemonic in ('RET', 'RST', 'JP', 'prefix'): line", "if True: line"), ("if e.mnemonic == 'prefix' or e.text == 'EI': line", "if True: line")]
+STEPS = {                                            # what is undone -> [(old text, new text)] in the source of the emulator
     'small functions called, not inlined': [('core = njit(forceinline=True, **_OPTIONS)', 'core = njit(**_OPTIONS)')],
-    'inlined, one call for each group of 64 opcodes': [
-        ("*tab(1, [_case(k, op) for k, op in enumerate(range(64))])", _GENERIC.format(0)),
-        ("*tab(1, [_case(k, op) for k, op in enumerate(range(192, 256))])", _GENERIC.format(3))],
-    'flat, but PC and the counts in memory': [("if e.size > 1 or e.mnemonic in ('RET', 'RST', 'JP', 'prefix'): line", "if True: line"), ("if e.mnemonic == 'prefix': line", "if True: line")],
-    'flat, without the log of writes': [("    s.log[s.nlog & (LOG - 1)] = a | (np.int64(s.memory[a]) << 16)\n    s.nlog += 1\n", "")],
-    'flat: as it is': []}
+    'inlined, one call for each group of 64 opcodes': _CALLS + _GROUP2 + _EAGER,
+    'a line for each opcode of groups 0 and 3': _IN_MEMORY + _GROUP2 + _EAGER,
+    'PC and the counts in local variables': _GROUP2 + _EAGER,
+    'Q and `held` only for those who ask': _GROUP2,
+    'all that, and no log of writes': [("    s.log[s.nlog & (LOG - 1)] = a | (np.int64(s.memory[a]) << 16)\n    s.nlog += 1\n", "")],
+    'two lines for each operation of group 2: as it is': []}
 
 def variant(edits:list) -> ModuleType:
     "The emulator with pieces of its source replaced; ValueError when a piece is not there"

@@ -5,21 +5,22 @@
 # %% auto #0
 __all__ = ['Cases', 'OURS', 'Call', 'SLICE', 'LIMIT', 'TOTALS', 'FUSE_PAIRS', 'FUSE_REST', 'OUTDATED', 'ONE_OPCODE', 'KNOWN',
            'SHOWN', 'Result', 'difference', 'cases_of', 'cases_of_pack', 'run_case', 'run_cases', 'run_program',
-           'cpm_calls', 'cpm_text', 'check_cpm', 'tape_blocks', 'tape_code', 'run_tape', 'spectrum_text', 'check_tape',
-           'fuse_tests', 'run_fuse', 'check_fuse', 'check_json', 'check_pack', 'check_lines', 'suites', 'circumstances',
-           'write_run', 'read_run', 'report', 'row_of', 'conform']
+           'cpm_calls', 'check_cpm', 'tape_blocks', 'tape_code', 'run_tape', 'spectrum_text', 'check_tape',
+           'fuse_tests', 'run_fuse', 'check_fuse', 'check_json', 'check_pack', 'check_lines', 'suites', 'report',
+           'row_of', 'conform']
 
-# %% ../nbs/11_conform.ipynb #b74e88db
-import gzip, hashlib, json, os, platform, re, sys, time, zlib
+# %% ../nbs/11_conform.ipynb #cbf83eaf
+import gzip, hashlib, io, json, re, sys, time, zlib
 from collections import defaultdict, namedtuple
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
+from .cpm import System, served
 from .emulator import NAMES, Registers, Stop, Z80, get_register, registers, run_machine
+from .record import write_run
 
 # %% ../nbs/11_conform.ipynb #6a7e18a9
 @dataclass
@@ -124,22 +125,14 @@ SLICE, LIMIT = 200_000_000, 100_000_000_000                       # T-states bet
 def cpm_calls(code:bytes, # a .com file
               bar=None # a tqdm over T-states
              ):
-    "Run a CP/M program; a generator of its `Call`s, the clock as it stands before the call is served"
-    cpu = Z80(pc=0x100, sp=0).load([0x76], 0).load([0x76, 0x00, 0xC9], 5).load(code, 0x100)
-    while cpu.tstates < LIMIT:
-        stop, before = cpu.run(SLICE), int(cpu.before['tstates'])
-        if bar is not None: bar.update(cpu.tstates - before)
-        if stop == Stop.BUDGET: continue
-        if cpu.pc not in (1, 6): raise RuntimeError(f'the program halts at {cpu.pc - 1:04X}h')
-        cpu.state.tstates += 7                                     # what IN or OUT takes longer than HALT
-        if cpu.pc == 1: return (yield Call(0, cpu.tstates, cpu.instructions, ''))
-        yield Call(cpu.c, cpu.tstates - 11, cpu.instructions - 1, cpm_text(cpu))
-        cpu.halted, cpu.a, cpu.pc = 0, 0xFF, 7
-
-def cpm_text(cpu) -> str:
-    "What a BDOS call prints: E for function 2, from DE to a `$` for function 9"
-    if cpu.c == 2: return chr(cpu.e)
-    return cpu.memory[cpu.de:].tobytes().split(b'$')[0].decode('latin-1') if cpu.c == 9 else ''
+    "Run a CP/M program; a generator of its `Call`s, the clock as it was recorded, before the call is served"
+    system = System(code, stdout=(printed := io.BytesIO()))
+    for k, function in enumerate(served(system, LIMIT, bar.update if bar is not None else None)):
+        t, n = system.cpu.tstates - 14 - 3*k, system.cpu.instructions - 2 - k
+        yield Call(function, t, n, printed.getvalue().decode('latin-1')) if function else Call(0, t + 11, n + 1, '')
+        printed.seek(0)
+        printed.truncate()
+    if system.end[0] not in ('end', 'limit'): raise RuntimeError(system.end[1])
 
 # %% ../nbs/11_conform.ipynb #10af9089
 TOTALS = {'3b3578f19030a4df': (8_721, 899), '10b7c3972ff67657': (46_734_978_649, 5_764_169_747), 'af7e5d86146d390a': (46_734_978_649, 5_764_169_747)}
@@ -305,26 +298,6 @@ def suites(path:Path) -> list: # [(file, function that runs it and returns its R
     if not found: raise ValueError(f'{path}: no test suite that z80lit knows (SingleStepTests JSON or packs, gap or program cases, prelim, zexdoc, zexall, z80test tapes, FUSE)')
     return found
 
-# %% ../nbs/11_conform.ipynb #c53318de
-def circumstances() -> dict:
-    "Versions, machine (never its name) and date of a recorded run"
-    try: cpu = next(l.split(':')[1].strip() for l in open('/proc/cpuinfo') if l.startswith('model name'))
-    except (OSError, StopIteration): cpu = platform.processor() or platform.machine()
-    return {'versions': {p: version(p) for p in ('z80lit', 'numpy', 'numba')} | {'python': platform.python_version()},
-            'machine': {'cpu': cpu, 'cores': os.cpu_count(), 'system': f'{platform.system()} {platform.machine()}'}, 'date': time.strftime('%Y-%m-%d')}
-
-def write_run(path:Path, config:dict, rows:list, summary:dict, seed:int|None=None):
-    "Write a recorded run, whole or not at all"
-    header = {'format': 'z80lit.run/1', 'config': config, 'seed': seed} | circumstances()
-    part = Path(f'{path}.part')
-    part.write_text(''.join(json.dumps(r) + '\n' for r in [header, *rows, {'summary': summary}]))
-    os.replace(part, path)
-
-def read_run(path:Path) -> tuple: # header, rows, summary
-    "Read one back"
-    header, *rows, last = map(json.loads, Path(path).read_text().splitlines())
-    return header, rows, last['summary']
-
 # %% ../nbs/11_conform.ipynb #d7c1383d
 SHOWN = 5                                             # differences printed for each suite
 
@@ -339,7 +312,8 @@ def row_of(r:Result, seconds:float) -> dict:
     return row | row.pop('facts') | {'differences': len(r.differences), 'cpu_s': round(seconds, 2)}
 
 def conform(path, # a file or a folder
-            record=None # a JSONL file to write the results to
+            record=None, # a JSONL file to write the results to
+            as_json=False # print a JSON object for each suite
            ) -> int: # exit status
     "Run the test suites at `path` and print what they say"
     results, rows = [], []
@@ -351,7 +325,7 @@ def conform(path, # a file or a folder
             try: results.append(run())
             except (ValueError, KeyError, OSError, RuntimeError) as e: raise ValueError(f'{file}: {e}') from None
             rows.append(row_of(results[-1], time.process_time() - start))
-            print(report(results[-1]), flush=True)
+            print(json.dumps(rows[-1]) if as_json else report(results[-1]), flush=True)
     except ValueError as e:
         print(f'z80lit: {e}', file=sys.stderr)
         return 2

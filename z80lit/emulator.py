@@ -5,24 +5,26 @@
 # %% auto #0
 __all__ = ['REG8', 'HL', 'IX', 'IY', 'AFTER_EI', 'IN_PREFIX', 'AFTER_LD_AI', 'NMI', 'INT', 'INT_ONCE', 'LAID', 'STATE32',
            'STATE64', 'LOG', 'OUTS', 'Registers', 'Machine', 'core', 'page', 'SOURCE_KEY', 'SF', 'ZF', 'YF', 'HF', 'XF',
-           'PF', 'NF', 'CF', 'YX', 'SZYX', 'SZYXP', 'F_INC', 'F_DEC', 'F_BIT', 'T_MAIN', 'T_CB', 'T_ED', 'T_INDEX',
-           'T_INDEX_CB', 'EFFECTIVE', 'CHAIN', 'WRITES_F', 'run_fast', 'NAMES', 'Batch', 'entry', 'read8', 'write8',
-           'read16', 'write16', 'fetch8', 'fetch_opcode', 'fetch16', 'fetch_signed', 'push16', 'pop16', 'port_in',
-           'port_out', 'slot', 'hl_slot', 'pair', 'set_pair', 'get_rp', 'set_rp', 'get_af', 'set_af', 'operand_address',
-           'set_flags', 'condition', 'add8', 'sub8', 'cp8', 'logic8', 'alu', 'new_machines', 'flag_string', 'inc8',
-           'dec8', 'add16', 'adc_sbc16', 'rotate', 'daa', 'accumulator', 'jump_relative', 'load_indirect', 'group0',
-           'group1', 'group2', 'page_cb', 'repeat', 'repeat_io', 'block_ld_cp', 'block_io', 'ed_misc', 'page_ed',
-           'call', 'ret', 'exx', 'ex_stack', 'group3_index', 'io_exchange', 'page_index', 'group3', 'acknowledge',
-           'accept_nmi', 'lay_bus', 'take_back_bus', 'accept_int', 'serve', 'run_until', 'get_register', 'set_register',
-           'registers', 'Stop', 'run_machine', 'Z80', 'undo', 'wrote_outside', 'stride', 'run_chunk', 'in_slices',
-           'run_batch', 'run_stream']
+           'PF', 'NF', 'CF', 'YX', 'SZYX', 'SZYXP', 'F_INC', 'F_DEC', 'F_BIT', 'WRITES_F', 'ED_WRITES_F', 'T_MAIN',
+           'T_CB', 'T_ED', 'T_INDEX', 'T_INDEX_CB', 'EFFECTIVE', 'CHAIN', 'run_fast', 'NAMES', 'Batch', 'entry',
+           'read8', 'write8', 'read16', 'write16', 'fetch8', 'fetch_opcode', 'fetch16', 'fetch_signed', 'push16',
+           'pop16', 'port_in', 'port_out', 'slot', 'hl_slot', 'pair', 'set_pair', 'get_rp', 'set_rp', 'get_af',
+           'set_af', 'operand_address', 'condition', 'add8', 'sub8', 'cp8', 'logic8', 'alu', 'new_machines',
+           'flag_string', 'inc8', 'dec8', 'add16', 'adc_sbc16', 'rotate', 'daa', 'accumulator', 'jump_relative',
+           'load_indirect', 'group0', 'group1', 'group2', 'page_cb', 'repeat', 'repeat_io', 'block_ld_cp', 'block_io',
+           'ed_misc', 'page_ed', 'call', 'ret', 'exx', 'ex_stack', 'group3_index', 'io_exchange', 'page_index',
+           'group3', 'settle_q', 'acknowledge', 'accept_nmi', 'lay_bus', 'take_back_bus', 'accept_int', 'serve',
+           'run_until', 'get_register', 'set_register', 'registers', 'Stop', 'run_machine', 'Z80', 'undo',
+           'wrote_outside', 'stride', 'run_chunk', 'in_slices', 'run_batch', 'run_stream']
 
 # %% ../nbs/01_emulator.ipynb #d8e1ecfe
 import hashlib, os, sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
+from operator import index
 from pathlib import Path
+from reprlib import repr as brief
 
 import numpy as np
 from numba import config, njit
@@ -194,11 +196,17 @@ F_INC = SZYX | np.where(_v == 0x80, PF, 0) | np.where(_v & 15 == 0, HF, 0)      
 F_DEC = SZYX | np.where(_v == 0x7F, PF, 0) | np.where(_v & 15 == 15, HF, 0) | NF      # by the value after DEC
 F_BIT = HF | np.where(_v == 0, ZF | PF, _v & SF)                                      # by the value masked to one bit
 
-# %% ../nbs/01_emulator.ipynb #081a9000
-@core
-def set_flags(s, f):
-    s.f = f
-    s.q = f
+# %% ../nbs/01_emulator.ipynb #22308dd4
+_FLAG_WRITERS = ('ADD ADC SUB SBC AND XOR OR CP INC DEC NEG DAA CPL SCF CCF RLCA RRCA RLA RRA RRD RLD '
+                 'LDI LDD LDIR LDDR CPI CPD CPIR CPDR INI IND INIR INDR OUTI OUTD OTIR OTDR').split()
+
+def _writes_f(e) -> bool:
+    "Does this opcode write F? `INC BC` and its like do not; of the loads and inputs only a few of the ED page do"
+    if e.prefix == 'ED' and (e.mnemonic == 'IN' or e.text in ('LD A,I', 'LD A,R')): return True
+    return e.mnemonic in _FLAG_WRITERS and e.text[4:] not in ('BC', 'DE', 'HL', 'SP')
+
+WRITES_F, ED_WRITES_F = (np.array([int(_writes_f(e)) for e in isa.table(p)]) for p in ('', 'ED'))
+WRITES_F[[0xCB, 0xDD, 0xED, 0xFD]] = -1            # their pages store Q
 
 # %% ../nbs/01_emulator.ipynb #96eacd49
 _CONDITION_BIT = np.array([6, 6, 0, 0, 2, 2, 7, 7])
@@ -206,33 +214,33 @@ _CONDITION_BIT = np.array([6, 6, 0, 0, 2, 2, 7, 7])
 @core
 def condition(s, y): return ((s.f >> _CONDITION_BIT[y]) & 1) == (y & 1)
 
-# %% ../nbs/01_emulator.ipynb #e4ac6178
+# %% ../nbs/01_emulator.ipynb #516dc273
 @core
 def add8(s, v, carry):
     a = s.a
     t = a + v + carry
-    set_flags(s, SZYX[t & 0xFF] | ((a ^ v ^ t) & HF) | (((a ^ t) & (v ^ t) & 0x80) >> 5) | (t >> 8))
+    s.f = SZYX[t & 0xFF] | ((a ^ v ^ t) & HF) | (((a ^ t) & (v ^ t) & 0x80) >> 5) | (t >> 8)
     s.a = t & 0xFF
 
 @core
 def sub8(s, v, carry):
     a = s.a
     t = a - v - carry
-    set_flags(s, SZYX[t & 0xFF] | ((a ^ v ^ t) & HF) | (((a ^ v) & (a ^ t) & 0x80) >> 5) | NF | ((t >> 8) & CF))
+    s.f = SZYX[t & 0xFF] | ((a ^ v ^ t) & HF) | (((a ^ v) & (a ^ t) & 0x80) >> 5) | NF | ((t >> 8) & CF)
     s.a = t & 0xFF
 
-# %% ../nbs/01_emulator.ipynb #f4bbc10f
+# %% ../nbs/01_emulator.ipynb #aa7f628c
 @core
 def cp8(s, v):
     a = np.int64(s.a)
     sub8(s, v, 0)
     s.a = a
-    set_flags(s, (s.f & ~YX) | (v & YX))
+    s.f = (s.f & ~YX) | (v & YX)
 
 @core
 def logic8(s, v, h):
     s.a = v
-    set_flags(s, SZYXP[v] | h)
+    s.f = SZYXP[v] | h
 
 # %% ../nbs/01_emulator.ipynb #31e80b35
 @core
@@ -257,27 +265,27 @@ def flag_string(f:int) -> str:
     "The byte F as letters, a dash for a flag that is 0: `SZYHXPNC`"
     return ''.join(c if f >> (7 - k) & 1 else '-' for k, c in enumerate('SZYHXPNC'))
 
-# %% ../nbs/01_emulator.ipynb #9c7245e0
+# %% ../nbs/01_emulator.ipynb #cf29eea9
 @core
 def inc8(s, v):
     v = (v + 1) & 0xFF
-    set_flags(s, (s.f & CF) | F_INC[v])
+    s.f = (s.f & CF) | F_INC[v]
     return v
 
 @core
 def dec8(s, v):
     v = (v - 1) & 0xFF
-    set_flags(s, (s.f & CF) | F_DEC[v])
+    s.f = (s.f & CF) | F_DEC[v]
     return v
 
-# %% ../nbs/01_emulator.ipynb #c75dde35
+# %% ../nbs/01_emulator.ipynb #86045487
 @core
 def add16(s, m, w):
     k = hl_slot(m)
     x = pair(s, k)
     t = x + w
     s.wz = (x + 1) & 0xFFFF
-    set_flags(s, (s.f & (SF | ZF | PF)) | (((x ^ w ^ t) >> 8) & HF) | ((t >> 8) & YX) | (t >> 16))
+    s.f = (s.f & (SF | ZF | PF)) | (((x ^ w ^ t) >> 8) & HF) | ((t >> 8) & YX) | (t >> 16)
     set_pair(s, k, t)
 
 @core
@@ -291,10 +299,10 @@ def adc_sbc16(s, p, subtract):
         f = ((x ^ t) & (w ^ t) & 0x8000) >> 13
     if t & 0xFFFF == 0: f |= ZF
     s.wz = (x + 1) & 0xFFFF
-    set_flags(s, f | ((t >> 8) & (SF | YX)) | (((x ^ w ^ t) >> 8) & HF) | ((t >> 16) & CF))
+    s.f = f | ((t >> 8) & (SF | YX)) | (((x ^ w ^ t) >> 8) & HF) | ((t >> 16) & CF)
     set_pair(s, 4, t)
 
-# %% ../nbs/01_emulator.ipynb #c4b02e91
+# %% ../nbs/01_emulator.ipynb #c6dc19dd
 @core
 def rotate(s, y, v):
     if y == 0: t = (v << 1) | (v >> 7)
@@ -306,10 +314,10 @@ def rotate(s, y, v):
     elif y == 6: t = (v << 1) | 1
     else: t = v >> 1
     t &= 0xFF
-    set_flags(s, SZYXP[t] | (v & 1 if y & 1 else v >> 7))
+    s.f = SZYXP[t] | (v & 1 if y & 1 else v >> 7)
     return t
 
-# %% ../nbs/01_emulator.ipynb #41f8d94a
+# %% ../nbs/01_emulator.ipynb #8550727a
 @core
 def daa(s):
     a, f = s.a, s.f
@@ -317,24 +325,24 @@ def daa(s):
     if f & HF or a & 15 > 9: fix = 6
     if f & CF or a > 0x99: fix |= 0x60
     t = (a - fix if f & NF else a + fix) & 0xFF
-    set_flags(s, SZYXP[t] | (f & NF) | ((a ^ t) & HF) | (CF if fix >= 0x60 else 0))
+    s.f = SZYXP[t] | (f & NF) | ((a ^ t) & HF) | (CF if fix >= 0x60 else 0)
     s.a = t
 
-# %% ../nbs/01_emulator.ipynb #516dc273
+# %% ../nbs/01_emulator.ipynb #12247cca
 @core
 def accumulator(s, y):
     a, f = s.a, s.f
     if y < 4:                                       # RLCA, RRCA, RLA, RRA: as in rotate, but S, Z and P stay
         t = rotate(s, y, a)
-        set_flags(s, (f & (SF | ZF | PF)) | (t & YX) | (s.f & CF))
+        s.f = (f & (SF | ZF | PF)) | (t & YX) | (s.f & CF)
         s.a = t
     elif y == 4: daa(s)
     elif y == 5:                                    # CPL
         s.a = a ^ 0xFF
-        set_flags(s, (f & (SF | ZF | PF | CF)) | HF | NF | (s.a & YX))
+        s.f = (f & (SF | ZF | PF | CF)) | HF | NF | (s.a & YX)
     else:                                           # SCF, CCF
         carry = CF if y == 6 else ((f & CF) << 4) | ((f & CF) ^ CF)
-        set_flags(s, (f & (SF | ZF | PF)) | carry | (((s.q ^ f) | a) & YX))
+        s.f = (f & (SF | ZF | PF)) | carry | (((s.q ^ f) | a) & YX)
 
 # %% ../nbs/01_emulator.ipynb #086cb6ea
 @core
@@ -424,25 +432,25 @@ def page_cb(s, m):
         t = T_INDEX_CB[op] - 4
     x, y, z = op >> 6, (op >> 3) & 7, op & 7
     memory = m != HL or z == 6
-    s.q = 0
     v = read8(s, a) if memory else np.int64(s.reg[z])
     if x == 1:
         yx = s.wz >> 8 if memory else v
-        set_flags(s, (s.f & CF) | F_BIT[v & (1 << y)] | (yx & YX))
+        s.f = s.q = (s.f & CF) | F_BIT[v & (1 << y)] | (yx & YX)
         return t
     if x == 0: v = rotate(s, y, v)
     elif x == 2: v &= ~(1 << y)
     else: v |= 1 << y
     if memory: write8(s, a, v)
     if z != 6: s.reg[z] = v
+    s.q = s.f if x == 0 else 0
     return t
 
-# %% ../nbs/01_emulator.ipynb #0ee6fb3f
+# %% ../nbs/01_emulator.ipynb #081a9000
 @core
 def repeat(s):
     s.pc = (s.pc - 2) & 0xFFFF
     s.wz = (s.pc + 1) & 0xFFFF
-    set_flags(s, (s.f & ~YX) | ((s.pc >> 8) & YX))
+    s.f = (s.f & ~YX) | ((s.pc >> 8) & YX)
     return 5
 
 @core
@@ -453,10 +461,10 @@ def repeat_io(s, v):
         step = -1 if v & 0x80 else 1                # the carry goes on into B
         k = b + step
         f = (f & ~HF) | (HF if b & 15 == (0 if step < 0 else 15) else 0)
-    set_flags(s, f ^ (SZYXP[k & 7] & PF) ^ PF)
+    s.f = f ^ (SZYXP[k & 7] & PF) ^ PF
     return 5
 
-# %% ../nbs/01_emulator.ipynb #e84b0923
+# %% ../nbs/01_emulator.ipynb #e4ac6178
 @core
 def block_ld_cp(s, compare, d, repeating):
     hl, bc = pair(s, 4), (pair(s, 0) - 1) & 0xFFFF
@@ -469,17 +477,17 @@ def block_ld_cp(s, compare, d, repeating):
         h = (s.a ^ v ^ t) & HF
         n = t - (h >> 4)
         s.wz = (s.wz + d) & 0xFFFF
-        set_flags(s, (s.f & CF) | (SZYX[t] & (SF | ZF)) | h | NF | (n & XF) | ((n << 4) & YF) | more)
+        s.f = (s.f & CF) | (SZYX[t] & (SF | ZF)) | h | NF | (n & XF) | ((n << 4) & YF) | more
         if t == 0: repeating = False
     else:
         de = pair(s, 2)
         write8(s, de, v)
         set_pair(s, 2, de + d)
         n = s.a + v
-        set_flags(s, (s.f & (SF | ZF | CF)) | (n & XF) | ((n << 4) & YF) | more)
+        s.f = (s.f & (SF | ZF | CF)) | (n & XF) | ((n << 4) & YF) | more
     return repeat(s) if repeating and more else 0
 
-# %% ../nbs/01_emulator.ipynb #c9a9fce9
+# %% ../nbs/01_emulator.ipynb #f4bbc10f
 @core
 def block_io(s, output, d, repeating):
     hl, bc = pair(s, 4), pair(s, 0)
@@ -494,10 +502,10 @@ def block_io(s, output, d, repeating):
         write8(s, hl, v)
         s.wz = (bc + d) & 0xFFFF
         k = v + ((s.c + d) & 0xFF)
-    set_flags(s, SZYX[s.b] | ((v >> 6) & NF) | (SZYXP[(k & 7) ^ s.b] & PF) | (HF | CF if k > 0xFF else 0))
+    s.f = SZYX[s.b] | ((v >> 6) & NF) | (SZYXP[(k & 7) ^ s.b] & PF) | (HF | CF if k > 0xFF else 0)
     return repeat_io(s, v) if repeating and s.b != 0 else 0
 
-# %% ../nbs/01_emulator.ipynb #9267e895
+# %% ../nbs/01_emulator.ipynb #7a472db3
 @core
 def ed_misc(s, y):
     "LD I,A  LD R,A  LD A,I  LD A,R  RRD  RLD"
@@ -508,7 +516,7 @@ def ed_misc(s, y):
         s.r7 = a >> 7
     elif y < 4:
         s.a = s.i if y == 2 else (s.r & 0x7F) | (s.r7 << 7)
-        set_flags(s, (s.f & CF) | SZYX[s.a] | (s.iff2 << 2))
+        s.f = (s.f & CF) | SZYX[s.a] | (s.iff2 << 2)
         s.held = AFTER_LD_AI
     elif y < 6:
         hl = pair(s, 4)
@@ -517,7 +525,7 @@ def ed_misc(s, y):
         if y == 4: write8(s, hl, (v >> 4) | (a << 4))
         else: write8(s, hl, (v << 4) | (a & 15))
         s.a = (a & 0xF0) | (v & 15 if y == 4 else v >> 4)
-        set_flags(s, (s.f & CF) | SZYXP[s.a])
+        s.f = (s.f & CF) | SZYXP[s.a]
 
 # %% ../nbs/01_emulator.ipynb #e31921c5
 @page
@@ -525,7 +533,6 @@ def page_ed(s):
     op = fetch_opcode(s)
     x, y, z = op >> 6, (op >> 3) & 7, op & 7
     t = T_ED[op]
-    s.q = 0
     if x == 2 and y >= 4 and z < 4:
         d = -1 if y & 1 else 1
         if z < 2: t += block_ld_cp(s, z == 1, d, y >= 6)
@@ -534,7 +541,7 @@ def page_ed(s):
         if z == 0:                                  # IN r,(C); number 6 sets only the flags
             v = port_in(s, pair(s, 0))
             s.wz = (pair(s, 0) + 1) & 0xFFFF
-            set_flags(s, (s.f & CF) | SZYXP[v])
+            s.f = (s.f & CF) | SZYXP[v]
             if y != 6: s.reg[y] = v
         elif z == 1:                                # OUT (C),r; number 6 puts out 0, on CMOS chips FFh
             port_out(s, pair(s, 0), np.int64(s.reg[y]) if y != 6 else 0xFF*s.cmos)
@@ -555,6 +562,7 @@ def page_ed(s):
             s.iff1 = s.iff2
         elif z == 6: s.im = max(0, (y & 3) - 1)
         else: ed_misc(s, y)
+    s.q = s.f*ED_WRITES_F[op]
     return t
 
 # %% ../nbs/01_emulator.ipynb #45430830
@@ -597,7 +605,7 @@ def group3_index(s, m, op):
     elif z == 5: push16(s, pair(s, hl_slot(m)))
     elif y == 4: ex_stack(s, m)
 
-# %% ../nbs/01_emulator.ipynb #aa7f628c
+# %% ../nbs/01_emulator.ipynb #f93e8564
 @core
 def io_exchange(s, y):
     "OUT (n),A  IN A,(n)  EX (SP),HL  EX DE,HL  DI  EI"
@@ -631,7 +639,6 @@ def page_index(s, m):
         s.held = IN_PREFIX
         if s.keep_q == 0: s.q = 0
         return 0
-    s.q = 0
     fetch_opcode(s)
     if op == 0xCB: return page_cb(s, m)
     t = T_INDEX[op] - 4
@@ -639,6 +646,7 @@ def page_index(s, m):
     elif op < 0x80: group1(s, m, op)
     elif op < 0xC0: group2(s, m, op)
     else: group3_index(s, m, op)
+    s.q = s.f*WRITES_F[op]
     return t
 
 # %% ../nbs/01_emulator.ipynb #8fb9b13e
@@ -678,38 +686,52 @@ def group3(s, m, op):
 
 # %% ../nbs/01_emulator.ipynb #92b67d9b
 CHAIN = 4*65536                                     # T-states of the longest row of prefixes worth waiting for
-WRITES_F = 'ADD ADC SUB SBC AND XOR OR CP INC DEC RLCA RRCA RLA RRA DAA CPL SCF CCF prefix'.split()
 
-def _case(k:int, op:int) -> str:
+@core
+def settle_q(s, last):
+    "Store the Q that an instruction with the opcode `last` leaves"
+    if WRITES_F[last] >= 0: s.q = s.f*WRITES_F[last]
+
+def _case(op:int) -> str:
     "The line for one opcode of groups 0 and 3"
     e = isa.table('')[op]
     line = f't += {T_MAIN[op]} + group{op >> 6}(s, HL, np.int64({op}))'
-    if e.mnemonic not in WRITES_F or e.text[:3] in ('INC', 'DEC') and op & 7 == 3: line = f's.q = 0; {line}'   # INC rr
-    if e.mnemonic == 'prefix': line = f's.r += n; s.count += n; n = 0; {line}'              # behind it lies LD A,R
+    if e.mnemonic == 'prefix' or e.text == 'EI': line = f's.r += n; s.count += n; n = s.held = 0; {line}'     # behind a prefix lies LD A,R
+    if e.mnemonic in ('prefix', 'SCF', 'CCF'): line = f'settle_q(s, last); {line}'
     if e.size > 1 or e.mnemonic in ('RET', 'RST', 'JP', 'prefix'): line = f's.pc = pc & 0xFFFF; {line}; pc = np.int64(s.pc)'
-    return f"{'elif' if k else 'if'} op == {op}: {line}"
+    return f'elif op == {op}: {line}'
+
+def _alu_cases(y:int) -> list:
+    "The two lines for an operation of group 2: on a register, on memory"
+    ops = [f'op == {128 + 8*y + z}' for z in range(8)]
+    return [f"elif {' or '.join(ops[:6] + ops[7:])}: t += 4; alu(s, np.int64({y}), np.int64(s.reg[op & 7]))", f'elif {ops[6]}: t += 7; alu(s, np.int64({y}), read8(s, pair(s, 4)))']
+
+def _chain(lines) -> list:
+    "Cases as one indented chain: the first `elif` becomes an `if`"
+    return ['    ' + l for l in (lines[0][2:], *lines[1:])]
 
 def _loop_source() -> str:
     "The source of `run_fast`"
-    tab = lambda n, lines: [' '*4*n + l for l in lines]
-    return '\n'.join([
-        'def run_fast(s, limit):',
-        *tab(1, ['t, n, pc = s.tstates, 0, np.int64(s.pc)',
-                 'while (t < limit or (s.held == IN_PREFIX and t < limit + CHAIN)) and s.halted == 0:']),
-        *tab(2, ['op = np.int64(s.memory[pc & 0xFFFF])',
-                 'pc += 1',
-                 'n += 1',
-                 's.held = 0',
-                 'if op < 64:', *tab(1, [_case(k, op) for k, op in enumerate(range(64))]),
-                 'elif op < 128:', '    s.q = 0', '    group1(s, HL, op)', '    t += T_MAIN[op]',
-                 'elif op < 192:', '    group2(s, HL, op)', '    t += T_MAIN[op]',
-                 'else:', *tab(1, [_case(k, op) for k, op in enumerate(range(192, 256))])]),
-        *tab(1, ['s.tstates, s.pc = t, pc & 0xFFFF', 's.count += n', 's.r += n'])])
+    body = ['op = np.int64(s.memory[pc & 0xFFFF])', 'pc += 1', 'n += 1',
+            'if op < 64:', *_chain([_case(op) for op in range(64)]),
+            'elif op < 128:', '    if op == 118: s.halted, limit = 1, t', '    else: group1(s, HL, op)', '    t += T_MAIN[op]',
+            'elif op >= 192:', *_chain([_case(op) for op in range(192, 256)]),
+            'else:', *_chain([l for y in range(8) for l in _alu_cases(y)]),
+            'last = op']
+    return '\n'.join(['def run_fast(s, limit):',
+        '    if s.halted: return',
+        f'    t, n, pc, last, far = s.tstates, 0, np.int64(s.pc), {0xDD}, limit + CHAIN       # no instruction yet: Q is as stored',
+        '    while True:',
+        '        while t < limit:',
+        *('            ' + l for l in body),
+        '        if n or s.held != IN_PREFIX or t >= far: break                           # not in a row of prefixes',
+        '        limit = t + 1',
+        '    settle_q(s, last)', '    if n: s.held = 0', '    s.tstates, s.pc = t, pc & 0xFFFF', '    s.count += n', '    s.r += n'])
 
 exec(_loop_source())
 run_fast = page(run_fast)
 
-# %% ../nbs/01_emulator.ipynb #cf29eea9
+# %% ../nbs/01_emulator.ipynb #2e7c8485
 @core
 def acknowledge(s):
     s.halted = s.q = s.held = 0
@@ -723,7 +745,7 @@ def accept_nmi(s):
     call(s, 0x66)
     return 11
 
-# %% ../nbs/01_emulator.ipynb #86045487
+# %% ../nbs/01_emulator.ipynb #b8241718
 @core
 def lay_bus(s):
     s.bus_at, s.bus_log = (s.pc - s.bus_size) & 0xFFFF, s.nlog
@@ -741,7 +763,7 @@ def take_back_bus(s):
         if not written: s.memory[a] = s.under[k]
     s.pending &= ~LAID
 
-# %% ../nbs/01_emulator.ipynb #c6dc19dd
+# %% ../nbs/01_emulator.ipynb #f839a957
 @core
 def accept_int(s):
     if s.held & AFTER_LD_AI and s.cmos == 0: s.f &= ~PF
@@ -806,9 +828,11 @@ def get_register(state, name:str):
 def set_register(state, name:str, value):
     "Set it; raises ValueError when a value does not fit"
     parts = _parts(name)
-    value, top = np.asarray(value), 2 if name == 'im' else (1 << sum(w for *_, w in parts)) - 1
-    if value.dtype.kind not in 'iub': raise ValueError(f'{name} takes whole numbers, not {value.dtype}')
-    if (value < 0).any() or (value > top).any(): raise ValueError(f'{name} = {value[(value < 0) | (value > top)].flat[0]} is out of range 0..{top:#x}')
+    given, top = value, 2 if name == 'im' else (1 << sum(w for *_, w in parts)) - 1
+    try: value = np.asarray(value)
+    except ValueError: value = np.asarray(None)         # a list of lists of different lengths
+    if value.dtype.kind not in 'iub' or value.ndim > np.ndim(state): raise ValueError(f"{name} takes a whole number 0..{_limit(top)}{' for each machine'*bool(np.ndim(state))}, not {brief(given)}")
+    if (value < 0).any() or (value > top).any(): raise ValueError(f'{name} = {value[(value < 0) | (value > top)].flat[0]} is out of range 0..{_limit(top)}')
     value = value.astype(np.int64)
     for field, shift, width in parts:
         mask = (1 << width) - 1
@@ -820,12 +844,24 @@ def _parts(name):
     try: return NAMES[name]
     except KeyError: raise AttributeError(f"no register '{name}'; there are {' '.join(NAMES)}") from None
 
+def _limit(top:int) -> str:
+    "The end of a range, as an assembly text spells it"
+    return str(top) if top < 10 else isa._hex(top, 2)
+
+def _apart(names):
+    "ValueError if two of the names share a bit: which of the two values should it have?"
+    owner = {}
+    for name in names:
+        for bit in [(field, k) for field, shift, width in _parts(name) for k in range(shift, shift + width)]:
+            if owner.setdefault(bit, name) != name: raise ValueError(f'{owner[bit]} and {name} set the same bits: give one of them')
+
 # %% ../nbs/01_emulator.ipynb #965ac22e
 def registers(n:int|None=None, # how many; None: one record without an axis
               **values # register name -> a number, or an array of n
              ) -> np.ndarray: # array of dtype `Registers`, shape () or (n,): all 0 but SP = FFF0h
     "Start states for `run_batch`"
     state = np.zeros(() if n is None else n, Registers)
+    _apart(values)
     for name, v in ({'sp': 0xFFF0} | values).items(): set_register(state, name, v)
     return state
 
@@ -857,9 +893,31 @@ def _announce(fn):
 
 # %% ../nbs/01_emulator.ipynb #67441160
 def _bytes(code) -> np.ndarray:
-    "Machine code as uint8; ValueError for what is none (`bytes(5)` would be five zeros)"
-    if isinstance(code, (int, str)): raise ValueError(f'{code!r} is no machine code: give bytes or numbers 0..255, e.g. from assemble')
-    return np.frombuffer(bytes(code), np.uint8)
+    "Machine code as uint8; ValueError for what is none (`bytes(5)` would be five zeros, an array of wide numbers its raw memory)"
+    if isinstance(code, (bytes, bytearray)) or getattr(code, 'dtype', None) == np.uint8: return np.frombuffer(bytes(code), np.uint8)
+    try: numbers = [index(v) for v in (None if isinstance(code, str) else code)]
+    except TypeError: raise ValueError(f'{brief(code)} is no machine code: give bytes or numbers 0..0FFh, e.g. from assemble') from None
+    for k, v in enumerate(numbers):
+        if not 0 <= v <= 0xFF: raise ValueError(f'byte {k} of the code = {v} is out of range 0..0FFh')
+    return np.array(numbers, np.uint8)
+
+def _whole(what:str, value, top:int) -> int:
+    "`value` as a whole number from 0 to `top`; ValueError names `what` it is"
+    try: number = index(value)
+    except TypeError: raise ValueError(f'{what} takes a whole number, not {brief(value)}') from None
+    if not 0 <= number <= top: raise ValueError(f'{what} = {number} is out of range 0..{_limit(top)}')
+    return number
+
+def _stops(addresses) -> np.ndarray:
+    "Breakpoints as `run_machine` takes them"
+    try: at = np.asarray(list(addresses))
+    except (TypeError, ValueError): at = np.asarray(None)
+    if not at.size: return _NONE
+    if at.dtype.kind not in 'iu' or at.ndim != 1: raise ValueError(f'breakpoints are addresses 0..0FFFFh, not {brief(addresses)}')
+    for a in (at.min(), at.max()): _whole('breakpoint', a, 0xFFFF)
+    stops = np.zeros(65536, bool)
+    stops[at] = True
+    return stops
 
 _SHOWN = 'pc sp af bc de hl ix iy af_ bc_ de_ hl_ i r wz'.split()
 
@@ -896,6 +954,7 @@ class Z80:
 
     def __init__(self, **values):
         vars(self).update(machines=new_machines())
+        _apart(values)
         for name, v in values.items(): setattr(self, name, v)
         self._look()
 
@@ -915,26 +974,24 @@ class Z80:
     outputs = property(lambda self: _port_writes(self.state), doc="(port, byte) of the last 256 writes to ports")
 
     def load(self, code, at:int=0) -> 'Z80':
-        "Copy `code` (bytes, or numbers 0..255) to address `at`; ValueError if it does not fit"
-        code = _bytes(code)
-        if not 0 <= at <= 65536 - len(code): raise ValueError(f'{len(code)} bytes do not fit at {at:#x}')
+        "Copy `code` (bytes, or numbers 0..0FFh) to address `at`; ValueError if it does not fit"
+        code, at = _bytes(code), _whole('address', at, 0xFFFF)
+        if at + len(code) > 65536: raise ValueError(f'{len(code)} bytes do not fit at {isa._hex(at, 4)}')
         self.memory[at:at + len(code)] = code
         return self
 
     def interrupt(self, bus=0xFF):
         "Ask once for an INT, with a byte, or the bytes of one instruction for IM 0, on the bus; `int_line = 1` holds the line instead"
-        code = bytes([bus] if isinstance(bus, int) else bus)
-        if not 1 <= len(code) <= 4 or disassemble(code)[0].size != len(code): raise ValueError(f'{code.hex(" ")} is not one instruction')
+        code = bytes(_bytes([bus] if isinstance(bus, int) else bus))
+        if not 1 <= len(code) <= 4 or (i := disassemble(code)[0]).size != len(code) or len(code) > 1 and not i.t: raise ValueError(f'{code.hex(" ") or "nothing"} is not one instruction')
         self.state.bus[:len(code)], self.state.bus_size = list(code), len(code)
         self.state.pending |= INT_ONCE
 
     def run(self, budget:int=10_000_000, breakpoints=()) -> Stop:
         "Run until HALT, for `budget` T-states (the last instruction is finished), or to an address in `breakpoints`"
-        stops = np.zeros(65536, bool) if len(breakpoints) else _NONE
-        stops[list(breakpoints)] = True
+        end, stops, why = self.tstates + _whole('budget', budget, 2**62 - 1), _stops(breakpoints), Stop.BUDGET
         self._look()
         _announce(run_machine)
-        end, why = self.tstates + budget, Stop.BUDGET
         while why == Stop.BUDGET and self.tstates < end:
             why = Stop(run_machine(self.machines, min(end, self.tstates + _SLICE), stops))
         return why
@@ -1024,14 +1081,14 @@ def _states(init, n:int) -> np.ndarray:
     if init.ndim > 2 or init.ndim and init.shape[0] not in (1, n): raise ValueError(f'init of shape {init.shape} does not go with {n} programs')
     init = init.reshape(init.shape if init.ndim == 2 else (-1, 1))
     for name in STATE32:
-        if ((init[name] < 0) | (init[name] > _LIMITS[name])).any(): raise ValueError(f'init: {name} is out of range 0..{_LIMITS[name]:#x}')
+        if ((init[name] < 0) | (init[name] > _LIMITS[name])).any(): raise ValueError(f'init: {name} is out of range 0..{_limit(_LIMITS[name])}')
     return np.require(init, None, 'CW').view(np.int64).reshape(*init.shape, Registers.itemsize//8)
 
 def _patches(patches, n:int) -> tuple:
     "Addresses (int32) and bytes (uint8) to write before each run, (1 or N, V, P)"
     a, v = (np.asarray(x) for x in (patches if patches is not None else (np.zeros(0, int), np.zeros(0, int))))
     if a.shape != v.shape or not 1 <= a.ndim <= 3 or a.dtype.kind not in 'iu' or v.dtype.kind not in 'iu': raise ValueError('patches are two equal arrays of whole numbers: addresses and bytes, of shape (P,), (N, P) or (N, V, P)')
-    if a.size and not (-1 <= a.min() and a.max() <= 0xFFFF and 0 <= v.min() and v.max() <= 0xFF): raise ValueError('a patch is an address in 0..0xffff, or -1 for none, and a byte')
+    if a.size and not (-1 <= a.min() and a.max() <= 0xFFFF and 0 <= v.min() and v.max() <= 0xFF): raise ValueError('a patch is an address in 0..0FFFFh, or -1 for none, and a byte')
     if a.ndim == 2: a, v = a[:, None], v[:, None]
     a, v = (x.reshape((1,)*(3 - x.ndim) + x.shape) for x in (a, v))
     if a.shape[0] not in (1, n): raise ValueError(f'patches for {a.shape[0]} programs do not go with {n} programs')
@@ -1073,10 +1130,10 @@ def run_batch(programs, # (N, L) uint8, or a list of bytes
     programs, lengths = _programs(programs, lengths)
     n, by_runs = len(programs), np.ndim(init) == 2 or patches is not None and np.ndim(patches[0]) == 3
     init, (addresses, values), (at, count) = _states(init, n), _patches(patches, n), _region(outputs, n)
-    many = {init.shape[1], addresses.shape[1]} - {1}
-    if len(many) > 1: raise ValueError(f'init has {init.shape[1]} runs a program, patches {addresses.shape[1]}')
+    shapes = {init.shape[1], addresses.shape[1]} - {1}
+    if len(shapes) > 1: raise ValueError(f'init has {init.shape[1]} runs a program, patches {addresses.shape[1]}')
     if budget < 0 or not 0 <= origin <= 0xFFFF or not 0 <= fill <= 0xFF: raise ValueError('budget, origin or fill is out of range')
-    runs = max(many, default=1)
+    runs = max(shapes, default=1)
     stop, tstates, instructions, stray = (np.zeros((n, runs), d) for d in (np.uint8, np.int64, np.int64, bool))
     heads = np.zeros((n, runs, init.shape[2] if final else 0), np.int64)
     out = np.zeros((n, runs, count.max(initial=0)), np.uint8)
@@ -1089,7 +1146,8 @@ def run_batch(programs, # (N, L) uint8, or a list of bytes
     def work(w, k0, k1):
         i0, i1, v0 = (k0, k1, 0) if blocks == 1 else (k0 // blocks, k0 // blocks + 1, k0 % blocks * per)
         run_chunk(machines, w, i0, i1, v0, min(runs, v0 + per), programs, lengths, init, addresses, values, budget, at, count, origin, fill, stop, tstates, instructions, heads, out, stray)
-    in_slices(work, n*blocks, workers, 1 if blocks > 1 else max(1, min(1024, _SLICE // max(1, runs*budget))))
+    many = max(1024, n // (4*workers))                            # a call costs about 30 us, four calls a worker even out
+    in_slices(work, n*blocks, workers, 1 if blocks > 1 else max(1, min(many, _SLICE // max(1, runs*budget))))
     res = Batch(stop, tstates, instructions, heads.view(Registers)[..., 0] if final else None, out, stray)
     return res if by_runs else Batch(*(x if x is None else x[:, 0] for x in res))
 

@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 from .generator import generate
-from .model import PAD, Model, Recorder, Tokens, Training, build, byte_mask, compose, digest, encode, fit, load_state, save_state
+from .model import PAD, Model, Tokens, Training, build, byte_mask, compose, digest, encode, fit, load_state, save_state
+from .record import Recorder
 from .reward import score
 from .tasks import Task, article_context, training_tasks
 

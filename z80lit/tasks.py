@@ -23,7 +23,7 @@ import numpy as np
 
 from .emulator import Batch, Stop, run_batch
 from .emulator import registers as machine_states
-from .isa import assemble
+from .asm import assemble
 
 # %% ../nbs/02_tasks.ipynb #53b5d483
 @dataclass(frozen=True)

@@ -32,8 +32,9 @@ import numpy as np
 from tqdm import tqdm
 
 from .bus import COURSES, Trace, mcycles, trace
-from .emulator import EFFECTIVE, LOG, NAMES, Registers, Z80, core, entry, get_register, in_slices, new_machines, page, registers, run_until, write8
-from .isa import assemble, disassemble
+from .emulator import EFFECTIVE, LOG, NAMES, Registers, Z80, _announce, core, entry, get_register, in_slices, new_machines, page, registers, run_until, write8
+from .asm import assemble
+from .isa import disassemble
 from .tasks import Task
 
 # %% ../nbs/05_verify.ipynb #df2969f2
@@ -975,7 +976,7 @@ def rerun(spec, plan, y, start:Start) -> Outcome:
     before = cpu.state['head'].copy().view(Registers)[0]
     budget = int(plan.rules.budget[0])
     steps = trace(cpu, min(budget, 20_000))
-    if not cpu.halted: cpu.run(budget - cpu.tstates)
+    if not cpu.halted: cpu.run(max(0, budget - cpu.tstates))
     what, expected, got = judge_again(spec, plan, y, cpu, before)
     if cpu.halted and plan.rules.kind[0] != 2: steps = steps[:-1]              # the HALT that marks the end
     return Outcome(what, expected, got, cpu, steps)
@@ -1038,6 +1039,7 @@ Tally = namedtuple('Tally', 'n fastest slowest total runs itself failure')     #
 
 def scan(plan:Plan, rows:Rows, states, size:int, threads:int|None=None) -> Tally:
     "Run all columns that `states(i0, i1)` gives for i0..i1 in 0..size, with every junk variant of the plan, until one fails"
+    _announce(check_slice)
     variants = len(plan.heads)
     workers = min(threads or os.cpu_count() or 1, size*variants // 50_000 + 1)
     machines, done, failures = new_machines(workers), [], []
