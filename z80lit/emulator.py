@@ -27,7 +27,7 @@ from pathlib import Path
 from reprlib import repr as brief
 
 import numpy as np
-from numba import config, njit
+from numba import config, from_dtype, njit, types
 
 from . import isa
 from .isa import disassemble
@@ -728,8 +728,8 @@ def _loop_source() -> str:
         '        limit = t + 1',
         '    settle_q(s, last)', '    if n: s.held = 0', '    s.tstates, s.pc = t, pc & 0xFFFF', '    s.count += n', '    s.r += n'])
 
-exec(_loop_source())
-run_fast = page(run_fast)
+exec(compile(_loop_source(), globals().get('__file__', 'run_fast'), 'exec'))
+run_fast = entry(run_fast)
 
 # %% ../nbs/01_emulator.ipynb #2e7c8485
 @core
@@ -885,11 +885,11 @@ def run_machine(machines, limit, breakpoints):
 
 # %% ../nbs/01_emulator.ipynb #9ca7bd99
 def _announce(fn):
-    "Print a line when calling `fn` is about to compile it"
+    "Print a line when calling `fn` is about to compile it, and load `run_fast` before it"
     if config.DISABLE_JIT or fn.signatures: return
     path = SOURCE_KEY and fn.stats.cache_path          # None where nothing can be written
-    if path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc')): return
-    print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
+    if not (path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc'))): print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
+    if not run_fast.signatures: run_fast.compile((from_dtype(Machine), types.int64))
 
 # %% ../nbs/01_emulator.ipynb #67441160
 def _bytes(code) -> np.ndarray:
