@@ -271,12 +271,13 @@ def test_compiled_code_is_kept_and_never_stale(tmp_path):
     env = {k: v for k, v in os.environ.items() if k != 'NUMBA_CACHE_DIR'} | dict(PYTHONPATH=str(package.parent), XDG_CACHE_HOME=str(tmp_path/'cache'), HOME=str(tmp_path))
 
     def start(code=REPORT): return subprocess.Popen([sys.executable, '-c', code], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    def ended(child):
+    def ended(child, alone=True):
         out, err = child.communicate()
         assert child.returncode == 0, err
         a, t, hits, place = out.split(maxsplit=3)
         assert tmp_path/'cache' in Path(place).parents
-        assert ('compiling' in err) == (hits == '0'), 'it says so when it compiles, and only then'
+        assert 'compiling' in err or hits != '0', 'it says so when it compiles'
+        assert not alone or hits == '0' or 'compiling' not in err, 'and only then; of two at once, one can find what the other has just kept'
         return int(a), int(t), int(hits) > 0
     def edit(name, old, new):
         text = (package/f'{name}.py').read_text(encoding='utf-8')
@@ -286,7 +287,7 @@ def test_compiled_code_is_kept_and_never_stale(tmp_path):
     assert ended(start()) == (2, 8, False)
     assert ended(start()) == (2, 8, True)
     edit('isa', 'def table(', "_TABLES[''][0x3C] = _TABLES[''][0x03]\n\ndef table(")        # INC A with the 6 T-states of INC BC
-    assert [ended(child)[:2] for child in [start(), start()]] == [(2, 10)]*2
+    assert [ended(child, alone=False)[:2] for child in [start(), start()]] == [(2, 10)]*2
     edit('emulator', 'v = (v + 1) & 0xFF', 'v = (v + 2) & 0xFF')
     assert ended(start()) == (3, 10, False)
     env['XDG_CACHE_HOME'] = env['HOME'] = str(package/'__pycache__')
