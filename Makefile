@@ -2,6 +2,7 @@
 # make test    everything that must pass: the house rules, every notebook, every test
 # make docs    the site, in _docs/
 # make lab     the book in JupyterLab
+# make lab-test  every chapter run from top to bottom in JupyterLab, by a real browser (needs Chromium)
 # make export  after editing a notebook: the package, clean notebooks and the README
 # Each needs Python 3.11 or later and make, and creates .venv when it is missing. `make PYTHON=python3.12` picks an interpreter.
 
@@ -12,7 +13,7 @@ python := $(bin)/python
 with_bin := PATH="$(CURDIR)/$(bin):$$PATH"
 book := $(wildcard nbs/*.ipynb nbs/*.css nbs/*.scss nbs/*.svg nbs/*.yml nbs/runs/*) _quarto.yml settings.ini
 
-.PHONY: reproduce test docs lab export
+.PHONY: reproduce test docs lab lab-test export
 .DELETE_ON_ERROR:
 
 reproduce: .venv/.learn
@@ -35,6 +36,9 @@ _docs/sitemap.xml: $(book) $(wildcard z80lit/*.py) .ci/build_docs.py | .venv/.de
 
 lab: .venv/.dev
 	$(with_bin) jupyter lab nbs
+
+lab-test: .venv/.dev
+	Z80LIT_LAB=1 $(python) -m pytest tests/test_lab_browser.py --durations 40
 
 export: .venv/.dev
 	$(with_bin) nbdev_export

@@ -27,10 +27,10 @@ def parts(nb):
             yield from map(output, cell['outputs'])
 
 def render():
-    "The README as text. Links to chapters lead into nbs/."
+    "The README as text. Links to chapters and pictures lead into nbs/."
     nb = json.loads((root/'nbs'/'index.ipynb').read_text(encoding='utf-8'))
     text = '\n\n'.join(p.strip('\n') for p in parts(nb) if p)
-    return '<!-- Made from nbs/index.ipynb by .ci/readme.py -->\n' + re.sub(r'\]\((\w+\.ipynb)', r'](nbs/\1', text) + '\n'
+    return '<!-- Made from nbs/index.ipynb by .ci/readme.py -->\n' + re.sub(r'\]\((\w+\.(?:ipynb|svg))', r'](nbs/\1', text) + '\n'
 
 if __name__ == '__main__':
     tmp = root/'.README.md.tmp'

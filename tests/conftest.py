@@ -26,11 +26,12 @@ def chromium():
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'slow: minutes long; runs with Z80LIT_SLOW=1')
+    config.addinivalue_line('markers', 'lab: every chapter in JupyterLab; `make lab-test`')
     config.addinivalue_line('markers', 'checked: for a core with bounds checks, in a process that tests/test_safety.py starts')
 
 def pytest_collection_modifyitems(config, items):
     "Leave out what this process is not meant to run"
-    out = {mark for mark, variable in (('slow', 'Z80LIT_SLOW'), ('checked', 'NUMBA_BOUNDSCHECK')) if not os.environ.get(variable)}
+    out = {mark for mark, variable in (('slow', 'Z80LIT_SLOW'), ('lab', 'Z80LIT_LAB'), ('checked', 'NUMBA_BOUNDSCHECK')) if not os.environ.get(variable)}
     dropped = [i for i in items if out & {m.name for m in i.iter_markers()}]
     config.hook.pytest_deselected(items=dropped)
     items[:] = [i for i in items if i not in dropped]

@@ -6,9 +6,8 @@ one of the known `CAUSES`, copies our state over and goes on. A difference witho
 
     python tests/fuzz.py --cases 1000000        record a run in nbs/runs/fuzz.jsonl; started again, it goes on where it was stopped
 """
-import argparse, importlib.metadata, json, os, platform, time
+import argparse, importlib.metadata, json, time
 from collections import Counter, namedtuple
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from z80_python import Z80CPU, CPUState
 
 from z80lit.emulator import INT_ONCE, NMI, STATE32, Registers, new_machines, run_machine
 from z80lit.isa import disassemble
+from z80lit.record import Recorder, read_run
 
 # Cases
 
@@ -319,36 +319,29 @@ def block(rig, seed, k):
         except AssertionError as e: found.append(str(e))
     return dict(differences={f'{who}: {name}': n for (who, name), n in sorted(rig.causes.items())}) | (dict(unexplained=found) if found else {})
 
-def cpu():
-    "The processor's name"
-    try: return next(line.split(':')[1].strip() for line in open('/proc/cpuinfo') if line.startswith('model name'))
-    except (OSError, StopIteration): return platform.processor() or platform.machine()
-
 def summary(rows):
     causes = sum((Counter(r['differences']) for r in rows), Counter())
     why = {f'{who}: {name}': c[0] for who in CAUSES for name, c in CAUSES[who].items()}
-    return dict(cases=sum(r['cases'] for r in rows), seconds=round(sum(r['seconds'] for r in rows)), unexplained=sum(len(r.get('unexplained', [])) for r in rows),
+    return dict(cases=sum(r['cases'] for r in rows), cpu=round(sum(r['cpu'] for r in rows)), unexplained=sum(len(r.get('unexplained', [])) for r in rows),
                 differences={name: dict(count=n, why=why[name]) for name, n in causes.most_common()})
 
 def record(cases, seed, path=RUN):
     "Compare `cases` random cases, a line of the record for each block; a run that was stopped goes on"
-    parts = [f'z80lit {importlib.metadata.version("z80lit")}'] + [f'{p} {importlib.metadata.version(p)}' for p in ('z80-python', 'z80', 'numpy', 'numba')]
-    head = dict(config=dict(cases=cases, block=BLOCK, bytes_of_program='0..63', budget='0..510 T-states', against=['z80-python', 'z80']), seed=seed,
-                versions=dict(p.split() for p in parts) | dict(python=platform.python_version()), machine=dict(cpu=cpu(), cores=os.cpu_count()))
-    part, rig = path.with_name(path.name + '.tmp'), Rig()
-    lines = [json.loads(line) for line in part.read_text().splitlines()] if part.exists() else []
-    if not lines or {k: v for k, v in lines[0].items() if k != 'date'} != head: lines = [head | dict(date=date.today().isoformat())]
-    with tqdm(total=cases, initial=(len(lines) - 1)*BLOCK, unit='case', disable=None) as bar:
-        for k in range(len(lines) - 1, -(-cases//BLOCK)):
+    command = f'python tests/fuzz.py --cases {cases} --seed {seed}'
+    peers = {p: importlib.metadata.version(p) for p in ('z80-python', 'z80')}
+    config = dict(command=command, cases=cases, block=BLOCK, bytes_of_program='0..63', budget='0..510 T-states', against=peers)
+    part, rig = path.with_name(path.name + '.part'), Rig()
+    header, rows, _ = read_run(part) if part.exists() else ({}, [], None)
+    if header.get('config') != config: rows = []
+    with Recorder(path, config, seed, rows) as run, tqdm(total=cases, initial=len(rows)*BLOCK, unit='case', disable=None) as bar:
+        for k in range(len(rows), -(-cases//BLOCK)):
             t = time.process_time()
-            lines.append(dict(block=k, cases=BLOCK) | block(rig, seed, k))
-            lines[-1]['seconds'] = round(time.process_time() - t, 1)
-            part.write_text(''.join(json.dumps(line) + '\n' for line in lines))
+            rows.append(dict(block=k, cases=BLOCK) | block(rig, seed, k))
+            rows[-1]['cpu'] = round(time.process_time() - t, 1)
+            run.row(**rows[-1])
             bar.update(BLOCK)
-    lines.append(dict(summary=summary(lines[1:])))
-    part.write_text(''.join(json.dumps(line) + '\n' for line in lines))
-    os.replace(part, path)
-    return lines[-1]['summary']
+        run.close(**summary(rows))
+    return summary(rows)
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description='Compare the core with z80-python and z80 on random programs and record it')

@@ -99,7 +99,12 @@ def test_every_spelling_there_and_back():
     ('ld a,1 : inc a \\ dec a:halt', '3e 01 3c 3d 76'),
     ('a1: b1: nop : jr a1 : jr b1', '00 18 fd 18 fb'),
     ('loop djnz loop', '10 fe'),
-    ('nop:nop', '00 00'),
+    ('nop :nop', '00 00'), ('ld a,1:nop:nop', '3e 01 00 00'), ('x: ret: nop', 'c9 00'),
+    ('db 1\nalign 4\ndb 2\nalign 2,255\nalign 1', '01 00 00 00 02 ff'), ('org 3 : nop : align 8 : db $', '00 00 00 00 00 08'), ('align 256\nnop', '00'),
+    ('irp r1,bc,de,hl\npush r1\nendm', 'c5 d5 e5'), ('irp r1,<bc,de> : pop r1 : endr', 'c1 d1'), ('irp x1\nnop\nendm', ''), ('irp x1,"ab",<1,2>,3\ndb x1\nendm', '61 62 01 02 03'), ('mm macro q1\nirp x1,q1\ndb x1+q2\nendm\nendm\nq2 equ 1\nmm <1,2>', '02 03'),
+    ('a1: irp x1,a1,b1\ndw x1\nendm\nb1:', '0000 0400'), ('irp x1,1,2\n.y: jr .y\ndb x1\nendm', '18 fe 01 18 fe 02'), ('.y: irp x1,.y,5\n.y: dw x1\nendm', '0000 0500'),
+    ('x1 = 5 : db x1 : x1 = x1+1 : db x1', '05 06'), ('x1: = 2\nx1 defl x1*2\ndb x1, x1=4', '04 ff'),
+    ('nop\nend\n(garbage " if\nmacro', '00'), ('if 1\nnop\nend\nnop\nendif\nnop', '00'), ('mm macro\nnop\nend\nendm\nmm\nnop', '00'), ('rept 3\nnop\nend\nendr', '00'), ('x1: nop\nend x1', '00'), ('nop : end : nop', '00 00'), ('end nop\njr end', '00 18 fd'), ('end equ 5\ndb end', '05'), ('end:\njp end', 'c3 00 00'),
     ('x equ 5\nld a,x', '3e 05'),
     ('x: equ y*2 : y equ 3\nld a,x', '3e 06'),
     ('ld hl,end-$\nend:', '21 03 00'),
@@ -237,11 +242,22 @@ def test_error_out_of_a_macro_in_a_file(tmp_path):
     place = tree(tmp_path, {'main.asm': b'include "m.inc"\n nop\n outer 300\n', 'm.inc': b'inner macro q1\n ld a,q1\n endm\nouter macro q2\n rept 1\n inner q2+1\n endr\n endm\n'})
     with pytest.raises(AsmError) as caught: assemble_source(place/'main.asm')
     e, main, inc = caught.value, (place/'main.asm').as_posix(), (place/'m.inc').as_posix()
-    assert (e.file, e.line, e.column, e.text) == (inc, 2, 7, ' ld a,q1')
-    assert e.trace == (Place(inc, 6, 2, ' inner q2+1'), Place(inc, 5, 2, ' rept 1'), Place(main, 3, 2, ' outer 300'))
-    assert str(e) == (f'{inc}, line 2, column 7: 301 does not fit a byte; expected -128 to 255\n   ld a,q1\n        ^\n  from {inc}, line 6, column 2: inner q2+1\n'
-                      f'  from {inc}, line 5, column 2: rept 1\n  from {main}, line 3, column 2: outer 300')
+    assert (e.file, e.line, e.column, e.text) == (main, 3, 2, ' outer 300')       # the argument is to blame
+    assert e.within == Place(inc, 2, 7, ' ld a,300+1') and e.trace == ()
+    assert str(e) == f'{main}, line 3, column 2: 301 does not fit a byte; expected -128 to 255\n   outer 300\n   ^\n  in {inc}, line 2, column 7: ld a,300+1'
     assert str(pickle.loads(pickle.dumps(e))) == str(e)
+    place = tree(tmp_path, {'m.inc': b'inner macro q1\n ld a,300\n endm\nouter macro q2\n rept 1\n inner q2+1\n endr\n endm\n'})
+    with pytest.raises(AsmError) as caught: assemble_source(place/'main.asm')
+    e = caught.value
+    assert (e.file, e.line, e.column, e.text) == (inc, 2, 7, ' ld a,300')         # the macro is
+    assert e.within is None and e.trace == (Place(inc, 6, 2, ' inner q2+1'), Place(inc, 5, 2, ' rept 1'), Place(main, 3, 2, ' outer 300'))
+    assert str(e) == (f'{inc}, line 2, column 7: 300 does not fit a byte; expected -128 to 255\n   ld a,300\n        ^\n  from {inc}, line 6, column 2: inner q2+1\n'
+                      f'  from {inc}, line 5, column 2: rept 1\n  from {main}, line 3, column 2: outer 300')
+
+def test_where_to_start_and_what_was_read(tmp_path):
+    assert [assemble_source(text).start for text in ('org 8000h : nop', 'org 8000h : nop : x1: nop\nend x1', 'nop\nend $+2')] == [0x8000, 0x8001, 3]
+    place = tree(tmp_path/'q', {'main.asm': b'include "a.inc"\nincbin "d.bin"\n', 'a.inc': b'', 'd.bin': b'0'})
+    assert [p.name for p in assemble_source(place/'main.asm').files] == ['a.inc', 'd.bin']
 
 def test_error_under_tabs_and_pickled():
     with pytest.raises(AsmError) as caught: assemble('\tld\ta,256')

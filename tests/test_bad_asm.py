@@ -49,7 +49,15 @@ REFUSED = [
     ('mm macro\nendm\nmm 5', 3, 1, '1 arguments for the macro mm'), ('mm macro q1,q2\nendm\nmm 5', 3, 1, '1 arguments'), ('mm macro q1\nendm\nmm <5', 3, 4, 'this < is not closed'), ('mm macro q1\nendm\nmm ,', 3, 4, 'missing'), ('mm macro\nendm\nmm macro\nendm', 3, 1, 'mm has a meaning already'),
     ('macro\nendm', 1, 1, 'MACRO needs a new name'), ('macro 5\nendm', 1, 7, 'MACRO needs'), ('macro ld\nendm', 1, 7, 'MACRO needs'), ('mm macro q1,q1\nendm', 1, 10, 'no parameters'), ('mm macro 5\nendm', 1, 10, 'no parameters'), ('mm macro q1 q2\nendm', 1, 10, 'no parameters'), ('mm macro b\nendm', 1, 10, 'b is a register'),
     ('mm\nmm macro\nendm', 1, 1, 'mm is no instruction'), ('mm macro\nx1: nop\nendm\nmm\nmm', 2, 1, 'x1 is defined twice'), ('local x1', 1, 1, 'LOCAL outside'), ('rept 1\nlocal 5\nendr', 2, 7, 'LOCAL needs names'), ('rept 1\nlocal ld\nendr', 2, 7, 'LOCAL needs'), ('rept 1\nlocal x1\njr x1\nendr\nx1:', 3, 4, 'x1 is not defined'),
-    ('mm macro\nmm\nendm\nmm', 2, 1, 'mm is more than 64 calls deep'), ('mm macro\nmm\nmm\nendm\nmm', 2, 1, '64 calls deep'), ('mm macro q1\nmm <q1,q1>\nendm\nmm 1', 2, 1, 'more than 500,000 tokens'),
+    ('mm macro\nmm\nendm\nmm', 2, 1, 'mm is more than 64 calls deep'), ('mm macro\nmm\nmm\nendm\nmm', 2, 1, '64 calls deep'), ('mm macro q1\nmm <q1,q1>\nendm\nmm 1', 4, 1, 'more than 500,000 tokens'),
+    # what is wrong in a macro: an argument is blamed where it was given
+    ('mm macro q1\nld q1,5\nendm\nnop : mm ix5', 4, 7, 'does not fit|does not take'), ('mm macro q1\nld a,300\nld b,q1\nendm\nmm 1', 2, 6, '300 does not fit'), ('mm macro q1\nnn q1\nendm\nnn macro q1\nld a,q1\nendm\n mm 300', 7, 2, '300 does not fit'), ('irp q1,1,300\ndb q1\nendm', 1, 1, '300 does not fit'),
+    ('rept 2,k\ndb k+255\nendr', 2, 4, '256 does not fit'), ('irp', 1, 1, 'irp is not closed'), ('irp\nendm', 1, 4, 'IRP needs a name'), ('irp 5,1\nendm', 1, 8, 'IRP needs'), ('irp b,1\nendm', 1, 5, 'b is a register'), ('irp q1,<1\nendm', 1, 8, 'this < is not closed'), ('irp q1,1', 1, 1, 'irp is not closed'), ('irp q1,\nendm', 1, 8, 'missing'),
+    # labels that are called like instructions; END, ALIGN and =
+    ('halt: ld a,5', 1, 1, 'halt is an instruction'), (' nop\n sub: nop', 2, 2, 'sub is an instruction'), ('call sub : sub: ret', 1, 12, 'sub is an instruction'), ('ld: nop', 1, 1, 'ld is an instruction'), ('ret:', 1, 1, 'ret is an instruction'),
+    ('end 1,2', 1, 1, '2 operands for end'), ('end nowhere', 1, 5, 'nowhere is not defined'), ('end 65536', 1, 5, 'does not fit a word'), ('end (', 1, 6, 'missing'), ('if 1\nend', 1, 1, 'if is not closed'),
+    ('align', 1, 1, '0 operands'), ('align 3', 1, 7, '3 is no power of two'), ('align 0', 1, 7, '0 is no distance'), ('align 65536', 1, 7, 'no distance'), ('nop\nalign 4,300', 2, 9, '300 does not fit a byte'), ('org 0FFFFh\nnop\nalign 2\nnop', 4, 1, 'out of memory'), ('align x1\nx1:', 1, 7, 'x1 is not defined above'),
+    ('x1 =', 1, 4, '0 operands'), ('= 5', 1, 1, '= is no instruction'), ('ld = 5', 1, 1, 'ld has a meaning already'), ('db x1\nx1 = 5', 1, 4, 'x1 is not defined'),
     # phase errors: what was decided would not be true afterwards
     ('x1: nop\n.y: nop\nmm macro\nif .y\nnop\nendif\n.y: nop\nendm\nmm', 4, 4, 'phase error: .y was taken for x1.y'), ('x1: nop\n.y: nop\nrept 1\nds .y\n.y:\nendr', 4, 4, 'phase error'), ('if later < 9\nds 20\nendif\nlater:', 1, 4, 'later is not defined above this line'), ('ds end1-$\nend1:', 1, 4, 'end1 is not defined above'),
     # files that a text may not read
@@ -64,7 +72,7 @@ def test_refuses(text, line, column, what):
         assert (e.line, e.column, e.text, e.file) == (line, column, text.split('\n')[line - 1], '') and e.expected
         message, shown, mark, *calls = str(e).split('\n')
         assert message.startswith(f'line {line}, column {column}: ') and shown[2:] == e.text and mark.index('^') == column + 1
-        assert all(call.startswith('  from line ') or call == '  ...' for call in calls) and len(calls) <= 9
+        assert all(call.startswith(('  from line ', '  in line ')) or call == '  ...' for call in calls) and len(calls) <= 9
 
 BAD_FILES = [
     ('include "../secret.asm"', 9, 'outside of the root folder'), ('include "lib/../../secret.asm"', 9, 'outside of the root'), ('incbin "{outside}"', 8, 'outside of the root'), ('include "link.asm"', 9, 'outside of the root'), ('incbin "linked/secret.asm"', 8, 'outside of the root'),
@@ -130,7 +138,7 @@ def survives(text, **options):
         assert isinstance(a.code, bytes) and isinstance(a.listing + a.symbol_table + a._repr_markdown_(), str)
         assert sum(len(line.code) for line in a.lines) <= len(a.code)
     except AsmError as e:
-        assert e.text in text and 1 <= e.column <= len(e.text) + 1 and e.what and e.expected and e.text == re.split(r'\r\n?|\n', text)[e.line - 1]
+        assert e.text in text and str(e) and 1 <= e.column <= len(e.text) + 1 and e.what and e.expected and e.text == re.split(r'\r\n?|\n', text)[e.line - 1]
         assert str(e).startswith(f'line {e.line}, column {e.column}: ')
     assert time.process_time() - start < 10
 
@@ -139,7 +147,7 @@ def survives(text, **options):
 def test_any_text(text): survives(text)
 
 WORDS = [*"()+-*/~,:;\\$#%'\"@<>=!&|^. \n\t\0", *"ld add jr djnz bit rlc set ex jp call rst im in out org equ db dw ds nop a b hl ix iy af af' (hl) (ix+ nz c x y 5 0ffh $1F %1 0b1 'q' 99999 -1 high mod shl".split()]
-LINES = [*'if else endif rept endr mm defl local'.split(), 'mm macro', 'mm macro x', 'macro mm x,y', 'endm', 'mm 1', 'mm <1,2>', 'rept 3', 'rept 2, k', 'local x', 'x:', '.x:', 'djnz .x', 'jr x', 'db x', 'db k', 'x equ y', 'y defl 5', 'y defl y+1', 'if x',
+LINES = [*'if else endif rept endr mm defl local end align irp ='.split(), 'irp x,1,<2,y>', 'align 4', 'end x', 'mm macro', 'mm macro x', 'macro mm x,y', 'endm', 'mm 1', 'mm <1,2>', 'rept 3', 'rept 2, k', 'local x', 'x:', '.x:', 'djnz .x', 'jr x', 'db x', 'db k', 'x equ y', 'y defl 5', 'y defl y+1', 'if x',
          'if y > 3', 'ifdef x', 'ifndef .x', 'ds x', 'ds 3', 'org 10', 'include "x"', 'incbin "x"', 'y: nop', 'x.x: nop', 'dw x.x', 'ld (ix+y),x']
 
 @settings(max_examples=1000, deadline=None)
@@ -154,8 +162,8 @@ def test_any_lines(lines, between): survives(between.join(lines))
 @given(st.lists(st.sampled_from(LINES + ['mm macro\nmm\nendm', 'rept 300', 'mm macro x\nmm <x,x>\nendm']), min_size=10, max_size=40).map('\n'.join), st.dictionaries(st.sampled_from('xyk'), st.integers(-5, 70000)))
 def test_any_blocks(text, defines):
     "Closed at the end, so that more of them are read"
-    opened = [w.split()[0] if w.split()[:1] != ['mm'] else 'macro' for w in text.split('\n') if re.match('(if|rept|macro|mm macro)', w)]
-    closes = {'if': 'endif', 'ifdef': 'endif', 'ifndef': 'endif', 'rept': 'endr', 'macro': 'endm'}
+    opened = [w.split()[0] if w.split()[:1] != ['mm'] else 'macro' for w in text.split('\n') if re.match('(if|rept|irp|macro|mm macro)', w)]
+    closes = {'if': 'endif', 'ifdef': 'endif', 'ifndef': 'endif', 'rept': 'endr', 'irp': 'endm', 'macro': 'endm'}
     survives('\n'.join([text, *(closes[w] for w in reversed(opened))]), defines=defines)
 
 PROGRAMS = [p.read_text() for p in sorted((Path(__file__).resolve().parent.parent/'nbs'/'programs').glob('*.asm'))]

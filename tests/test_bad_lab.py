@@ -4,10 +4,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from z80lit.asm import assemble
+from z80lit.asm import assemble, assemble_source
 from z80lit.bus import trace
 from z80lit.emulator import Z80, registers
-from z80lit.lab import Stepper, look, plot_trace, profile, stepper
+from z80lit.lab import Listing, Panel, Stepper, look, plot_trace, profile, stepper
 
 # Expressions over `cpu`, a machine with a program in it, and what the message must say
 
@@ -62,7 +62,7 @@ cpu.load(b'a', 65536)               | address = 65536 is out of range 0..0FFFFh
 cpu.load(b'a', -1)                  | address = -1 is out of range 0..0FFFFh
 cpu.load(b'a', '9000h')             | address takes a whole number, not '9000h'
 cpu.load(b'a', 1.5)                 | address takes a whole number, not 1.5
-cpu.load(b'a', None)                | address takes a whole number, not None
+cpu.load(assemble_source('NOP'), 5) | an Assembly goes to its origin, 0000h
 cpu.run(-1)                         | budget = -1 is out of range
 cpu.run(2**70)                      | budget = 1180591620717411303424 is out of range
 cpu.run('1000')                     | budget takes a whole number, not '1000'
@@ -89,6 +89,17 @@ look(cpu).dump(65530, 7)            | count = 7 is out of range 0..6
 look(cpu).dump(0, 'all')            | count takes a whole number, not 'all'
 plot_trace([])                      | there is no step in this trace to draw
 plot_trace(trace(Z80()), ['zz'])    | no register 'zz'
+look(5)                             | look takes a Z80, not 5
+look('cpu')                         | look takes a Z80, not 'cpu'
+profile(5)                          | profile takes a Z80, not 5
+Stepper(5)                          | Stepper takes a Z80, not 5
+Panel(Z80())                        | Panel takes a Stepper, not
+Listing(b'a')                       | Listing takes an Assembly, not b'a'
+stepper('')                         | there is no program in this source
+plot_trace(5)                       | plot_trace takes the steps of a Trace, not 5
+stepper('nop', memory=5)            | memory takes pairs of an address and bytes, not 5
+stepper('nop', memory=[5])          | memory takes pairs of an address and bytes, not [5]
+stepper('nop', memory=b'ab')        | memory takes pairs of an address and bytes, not b'ab'
 profile(cpu, -1)                    | budget = -1 is out of range
 profile(cpu, 'all')                 | budget takes a whole number, not 'all'
 Stepper(cpu).run_to(65536)          | address = 65536 is out of range 0..0FFFFh
@@ -150,6 +161,7 @@ verbose / nop                       | line 1, column 7: verbose says nothing her
 -o / nop                            | line 1, column 7: -o names no variable
 -o 1x / nop                         | line 1, column 7: '1x' is no name for a variable
 -o for / nop                        | line 1, column 7: 'for' is no name for a variable
+-o print / nop                      | line 1, column 7: 'print' means something in Python, and would be lost
 -o a=3 / nop                        | line 1, column 7: 'a=3' is no name for a variable
 -o x.y / nop                        | line 1, column 7: 'x.y' is no name for a variable
 -o p -o q / nop                     | line 1, column 12: -o is given twice

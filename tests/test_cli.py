@@ -8,7 +8,7 @@ import z80lit
 from z80lit.cli import app
 
 runner = CliRunner()
-commands = 'asm dis run trace time reproduce conform verify info bench'.split()
+commands = 'asm dis run trace time reproduce conform verify write optimise info bench'.split()
 
 def call(*args, input=None):
     "The command in this process"
@@ -136,8 +136,48 @@ def test_run_shows_the_machine():
     r = call('run', '-c', 'ADD A,B : LD (8000h),A : HALT', 'a=3', 'B=4')
     assert r.exit_code == 0 and 'AF 07' in r.output and '21 T-states, stop: halted' in r.output and '8000  07' in r.output
 
+@pytest.mark.parametrize('to', ['hex', 'ihex', 'bin'])
+def test_asm_into_run(to):
+    "What asm prints may go into a pipe, in each form"
+    code = call('asm', '-c', 'LD A,5 : HALT', '--to', to).stdout_bytes
+    for command in 'run', 'trace', 'time': assert '2 ' in call(command, '-', input=code).output and call(command, '-', input=code).exit_code == 0
+    assert 'AF 05' in call('run', '-', input=code).output and 'AF 05' in call('run', '-', input=b'LD A,5 : HALT ; na\xc3\xafve').output
+
+def test_run_takes_hex_digits():
+    assert 'AF 05' in call('run', '-c', '3E 05 76').output and 'AF 05' in call('run', '-c', '3E0576').output
+    assert call('run', '-c', 'DAA\nCCF').output.count('2 instructions')       # these are none
+
+def test_run_starts_where_end_says(tmp_path):
+    source = 'ORG 8000h\n DB 0FFh,0FFh\ngo: LD A,5\n HALT\n END go'
+    assert 'AF 05' in call('run', '-c', source).output and json.loads(call('asm', '-c', source, '--json').output)['start'] == 0x8002
+    (tmp_path/'a.hex').write_bytes(call('asm', '-c', source, '--to', 'ihex').stdout_bytes)
+    assert 'AF 05' in call('run', tmp_path/'a.hex').output and call('dis', tmp_path/'a.hex').output.startswith('8000')
+
+def test_run_shows_ports():
+    source = 'LD BC,1234h : OUT (C),B : OUT (7),A'
+    assert 'ports written  1234=12 0507=05\n' in call('run', '-c', source, 'a=5').output and json.loads(call('run', '-c', source, 'a=5', '--json').output)['ports'] == [[0x1234, 0x12], [0x507, 5]]
+
+def test_runaway_output_is_cut():
+    "And a line says how much is left out, and how to see it"
+    run = call('run', '-c', 'next: LD (HL),0FFh : INC HL : INC HL : JR next', 'hl=100h', '--limit', 400_000)
+    assert len(run.output.splitlines()) < 50 and re.search(r'\.\.\. [\d,]+ more; --json has all', run.output)
+    trace = call('trace', '-c', 'JR $')
+    assert len(trace.output.splitlines()) == 122 and '... 714 steps left out; --all shows them' in trace.output and trace.output.endswith('834 steps, 10008 T-states, stop: limit\n')
+    assert len(call('trace', '-c', 'JR $', '--all').output.splitlines()) == 835 and len(call('trace', '-c', 'JR $', '--json').stdout.splitlines()) == 834
+
+def test_dash_is_the_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call('asm', '-c', 'HALT', '-o', '-').output == '76\n' == call('asm', '-c', 'HALT').output
+    assert call('asm', '-c', 'HALT', '-o', '-', '--to', 'bin').stdout_bytes == b'v' and call('asm', '-c', 'x: HALT', '--symbols', '-').output == 'x equ 0000h\n'
+    assert call('asm', '-c', 'HALT', '-o', 'a.bin', '--listing', '-').output.startswith('0000  76') and [p.name for p in tmp_path.iterdir()] == ['a.bin']
+
+def test_asm_help_lists_the_directives():
+    from z80lit.asm import _DIRECTIVES, _FLOW, _SPELLINGS
+    said = set(re.findall(r'\b[A-Z]+\b|=', call('asm', '--help').output))
+    assert said >= {*_DIRECTIVES, *_FLOW} | {other for other, word in _SPELLINGS.items() if word in {*_DIRECTIVES, *_FLOW}}
+
 def test_run_takes_hex_memory_and_origin():
-    r = call('run', '--from', 'hex', '-c', '7E 76', '--origin', '100h', 'hl=9000h', '-m', '9000h=2A')
+    r = call('run', '--from', 'hex', '-c', '7E 76', '--origin', '100h', 'hl=9000h', '-m', '9000h=2Ah')
     assert r.exit_code == 0 and 'AF 2A' in r.output and 'PC 0102' in r.output
 
 def test_run_ends_with_a_return_or_behind_the_program():
@@ -155,7 +195,7 @@ def test_run_json():
     assert r['memory'] == [{'address': 0x9000, 'bytes': '0102'}] and r['registers']['af_'] == 0x1234 and r['stop'] == 'halted' and r['tstates'] == 38
 
 def test_trace():
-    r = call('trace', '-c', 'LD A,(HL) : INC A : LD (9001h),A : OUT (7),A', 'hl=9000h', '-m', '9000h=41')
+    r = call('trace', '-c', 'LD A,(HL) : INC A : LD (9001h),A : OUT (7),A', 'hl=9000h', '-m', '9000h=41h')
     assert r.exit_code == 0 and [line.split()[0] for line in r.output.splitlines()[:-1]] == ['0000', '0001', '0002', '0005']
     assert '(9001)=42' in r.output and 'port 4207=42' in r.output and r.output.endswith('4 steps, 35 T-states, stop: returned\n')
     assert call('trace', '-c', 'JR $').exit_code == 1 and len(call('trace', '-c', 'JR $', '--limit', 1200).output.splitlines()) == 101
@@ -169,10 +209,19 @@ def test_trace_json():
 @pytest.mark.parametrize('source, said', [
     ('LD A,1 : RET', 'a way through: 17 T-states\n'), ('OR A : JR Z,end : LD A,1 : end: RET', 'a way through: 26 T-states to 28'), ('top: DJNZ top', '8 T-states or more, there is a loop'),
     ('JR $', 'not known, there is no way out'), ('CALL 5 : RET', 'not known, CALL 0005h at 0000 leads elsewhere'), ('JP (HL)', 'leads elsewhere'), ('LD A,(HL) : CPIR', 'or more'), ('JP 8000h', 'a way through: 10 T-states\n'),
-    ('RET NZ : HALT', 'a way through: 9 T-states to 11')])
+    ('RET NZ : HALT', 'a way through: 9 T-states to 11'), ('JR over : DB 21h : over: RET', 'a way through: 22 T-states\n'), ('JP go : DB "text", 0CDh : go: LD A,1 : RET', 'a way through: 27 T-states\n'), ('JR $+3 : LD A,0AFh : RET', 'a way through: 26 T-states\n'), ('LD A,1', 'a way through: 7 T-states\n')])
 def test_time_of_the_ways(source, said):
     r = call('time', '-c', source)
     assert r.exit_code == 0 and said in r.output and 'with these inputs' not in r.output
+
+def test_time_shows_data_as_data():
+    "What is not reached is data; what a jump through a register reached in the measured run is not"
+    r = json.loads(call('time', '-c', 'CALL help : JR over : DB 21h,1 : over: RET : help: RET : DB 1,2', '--json').output)
+    assert [i['text'] for i in r['instructions']] == ['CALL 0008h', 'JR 0007h', 'RET', 'RET'] and r['data'] == [{'address': 5, 'bytes': '2101'}, {'address': 9, 'bytes': '0102'}] and r['bytes'] == 11
+    rows = call('time', '-c', 'JR over : DB 21h,1 : over: RET').output.splitlines()
+    assert rows[2].split() == ['0002', 'DB', '21h,1', '2', 'data']
+    jump = 'LD HL,go : JP (HL) : DB 0FFh : go: RET'
+    assert 'RET' not in call('time', '-c', jump).output and 'RET' in call('time', '-c', jump, 'a=1').output
 
 def test_time_measured():
     r = json.loads(call('time', '-c', 'top: ADD A,(HL) : INC HL : DJNZ top : RET', 'b=4', '--json').output)
@@ -261,10 +310,20 @@ def test_verify(tmp_path):
     wrong = call('verify', '-c', 'RLA : ADD A,A', *spec, '--json')
     row, = json.loads(wrong.output)
     assert wrong.exit_code == 1 and row['kind'] in ('counterexample', 'reads junk')
+    hint = call('verify', '-c', 'LD B,A : ADD A,B', '--spec', 'A -> A*2 & 0xFF')
+    assert hint.exit_code == 1 and re.search(r"must stay as before, being no output; .*--clobbers '(B|F)'", hint.stderr)
     table = tmp_path/'table.csv'
     table.write_text('program,spec,clobbers\n"ADD A,A",A -> A*2 & 0xFF,F\n"ADD A,A",A -> A*3 & 0xFF,F\n')
     found = call('verify', table)
     assert found.exit_code == 1 and len(found.output.splitlines()) == 2
+
+def test_a_missing_extra_is_named():
+    "In one line, by the command and by the import"
+    code = "import sys\nsys.modules['torch'] = None\n"
+    bare = subprocess.run([sys.executable, '-c', code + 'import z80lit.sft'], capture_output=True, text=True)
+    assert bare.stderr.splitlines()[-1] == "ModuleNotFoundError: torch is missing; it comes with the extra learn: pip install 'z80lit[learn]'"
+    said = subprocess.run([sys.executable, '-c', code + "sys.argv[1:] = ['write', 'A -> A']\nfrom z80lit.cli import main\nmain()"], capture_output=True, text=True)
+    assert said.returncode == 2 and said.stderr == "z80lit: torch is missing: the learner is an extra, pip install 'z80lit[learn]'\n"
 
 def test_bench_json(monkeypatch, tmp_path):
     "The record goes to the output, the talk to the error stream"

@@ -413,6 +413,16 @@ def test_bad_new_names_are_refused(disk, raw):
     p.s.poke(FCB + 16, raw)
     assert 'is not the name of a file' in p.refused(23) and 'song.txt' in files(disk)
 
+@pytest.mark.parametrize('folder', [True, False])
+@pytest.mark.parametrize('number, a', [(15, 0xFF), (16, 0xFF), (17, 0xFF), (19, 0xFF), (20, 1), (21, 0xFF), (22, 0xFF), (23, 0xFF), (33, 1), (34, 0xFF), (35, 0xFF), (40, 0xFF)])
+def test_a_blank_name_is_no_file(disk, number, a, folder):
+    "Nor can a file be renamed to it"
+    before, p = files(disk), Program(folder=disk if folder else None)
+    p.s.poke(FCB, (b'\0' + b' '*11 + bytes(4))*2 + bytes(4))
+    assert p(number) == a
+    p.renaming('SONG.TXT', '')
+    assert p(23) == 0xFF and files(disk) == before
+
 @pytest.mark.parametrize('kind', ['link', 'dangling', 'folder', 'fifo', 'link to a folder'])
 @pytest.mark.parametrize('number', [15, 16, 19, 20, 21, 22, 33, 34, 35])
 def test_only_plain_files(tmp_path, kind, number):

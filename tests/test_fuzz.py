@@ -1,5 +1,4 @@
 "Random programs on this core and on two independent emulators (tests/fuzz.py): every difference has a known cause."
-import json
 from collections import Counter
 
 import pytest
@@ -7,6 +6,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings, strategies as 
 
 from fuzz import CAUSES, FAVOURITES, KNOBS, PAGES, RUN, Case, Rig, decode, show
 from z80lit.asm import assemble
+from z80lit.record import read_run
 
 PROGRAM, STATE = st.binary(max_size=64), st.binary(min_size=KNOBS, max_size=KNOBS)
 QUICK = dict(database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink])
@@ -79,6 +79,6 @@ def test_a_fault_is_found_and_shrunk():
 
 def test_recorded_run():
     "The million programs of nbs/runs/fuzz.jsonl: all compared, every kind of difference known"
-    *_, last = map(json.loads, RUN.read_text(encoding='utf-8').splitlines())
-    assert last['summary']['cases'] == 1_000_000 and last['summary']['unexplained'] == 0
-    assert last['summary']['differences'].keys() <= {f'{who}: {name}' for who, causes in CAUSES.items() for name in causes}
+    summary = read_run(RUN).summary
+    assert summary['cases'] == 1_000_000 and summary['unexplained'] == 0
+    assert summary['differences'].keys() <= {f'{who}: {name}' for who, causes in CAUSES.items() for name in causes}

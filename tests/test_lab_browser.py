@@ -46,7 +46,7 @@ def page(lab, chromium):
     "The emulator chapter, opened and run from top to bottom; what goes wrong on the way is in `page.wrong`"
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(viewport=dict(width=1400, height=1000))
+        page = browser.new_context(viewport=dict(width=1400, height=1000)).new_page()    # a second page may be opened beside it
         page.set_default_timeout(60_000)
         page.wrong = []
         page.on('pageerror', lambda e: page.wrong.append(f'script: {e}'))
@@ -60,10 +60,10 @@ def page(lab, chromium):
         yield page
         browser.close()
 
-def ran(page):
-    "Wait until no code cell waits for its turn"
+def ran(page, patience=150_000):
+    "Wait until no code cell waits for its turn, `patience` milliseconds at most"
     page.wait_for_function(r"""() => {const prompts = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')].map(e => e.textContent)
-        return prompts.some(t => /\d/.test(t)) && !prompts.some(t => t.includes('*'))}""", timeout=150_000, polling=200)
+        return prompts.some(t => /\d/.test(t)) && !prompts.some(t => t.includes('*'))}""", timeout=patience, polling=200)
 
 def shoot(page, name):
     shots.mkdir(exist_ok=True)
@@ -128,3 +128,17 @@ def test_stepper(page):
     assert (value('PC'), value('AF')[:2]) == ('000D', '4B')
     shoot(page, 'played')
     assert page.wrong == []
+
+@pytest.mark.parametrize('name', ['02_tasks', *(pytest.param(p.stem, marks=pytest.mark.lab) for p in sorted((root/'nbs').glob('*.ipynb')) if p.stem != '02_tasks')])
+def test_notebook_runs_from_top_to_bottom(lab, page, name):
+    "Opened and run by a reader who chose Run All; `make lab-test` does so with every chapter"
+    tab = page.context.new_page()
+    tab.goto(lab.format(f'{name}.ipynb'))
+    expect(tab.locator('#jp-main-statusbar')).to_contain_text('| Idle')
+    tab.wait_for_timeout(500)
+    tab.locator('.lm-MenuBar-itemLabel', has_text=re.compile('^Run$')).click()
+    tab.locator('[data-command="runmenu:run-all"]').click()
+    ran(tab, 900_000)
+    errors = tab.locator('[data-mime-type="application/vnd.jupyter.error"]').all_text_contents()
+    tab.close()
+    assert errors == []

@@ -129,7 +129,7 @@ def test_wrong_configurations(tmp_path, change, says):
     assert says in str(e.value) and str(tmp_path) in str(e.value)
 
 def test_no_pickle_is_ever_read(tmp_path):
-    for name in ('model', 'rl', 'sft', 'dissect'):
+    for name in ('model', 'rl', 'attempts', 'causes', 'sft', 'dissect'):
         source = Path(M.__file__).with_name(f'{name}.py').read_text()
         assert 'pickle' not in source and 'torch.load' not in source
     save(build(TINY), tmp_path / 'm')

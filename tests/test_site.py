@@ -57,6 +57,8 @@ def visit(browser, address, name):
         ids: [...document.querySelectorAll('[id]')].map(e => e.id),
         links: [...document.querySelectorAll('a[href]')].map(a => a.href),
         images: [...document.querySelectorAll('main img, main svg')].filter(e => e.tagName == 'svg' || e.complete && e.naturalWidth).length,
+        headings: [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter(e => e.offsetParent).map(e => +e.tagName[1]),
+        mute: [...document.querySelectorAll('main img')].filter(e => !e.alt).length,
         blank: [...document.querySelectorAll('main img')].filter(e => !e.naturalWidth).map(e => e.src.slice(0, 80)),
         prose: [...document.querySelectorAll('main p, main li, main td, main figcaption')].map(e => e.innerText).join('\\n')})''')
     page.set_viewport_size(dict(width=390, height=844))
@@ -86,6 +88,13 @@ def test_page_is_quiet(pages, path):
     assert pages[page_of(path)]['wrong'] == []
 
 @each_notebook
+def test_page_can_be_heard(pages, path):
+    "For a screen reader: one first-rank heading, no rank passed over on the way down, a text for every picture"
+    ranks = pages[page_of(path)]['headings']
+    assert ranks.count(1) == 1 and all(b <= a + 1 for a, b in zip(ranks, ranks[1:]))
+    assert pages[page_of(path)]['mute'] == 0
+
+@each_notebook
 def test_page_fits_a_telephone(pages, path):
     assert pages[page_of(path)]['overflow'] <= 0
 
@@ -102,3 +111,46 @@ def test_links_lead_somewhere(pages, address, site, path):
         else: ok = (site/name).is_file()
         if not ok: broken.append(link[len(address):])
     assert broken == []
+
+def shoot(page, name):
+    "What the browser saw, kept to be looked at"
+    (root/'_shots').mkdir(exist_ok=True)
+    page.screenshot(path=root/'_shots'/f'{name}.png')
+
+def test_search_finds_an_instruction(address, browser):
+    page = browser.new_page()
+    page.goto(address, wait_until='networkidle')
+    page.get_by_label('Search').fill('LDIR')
+    hits = page.locator('.smalldocs-search-results a, .aa-Item a')
+    hits.first.wait_for()
+    shoot(page, 'search')
+    hits.first.click()
+    page.wait_for_load_state('networkidle')
+    assert page.url.split('#')[0] not in (address, address + 'index.html') and 'LDIR' in page.locator('main').inner_text()
+    page.close()
+
+def test_dark_mode(address, browser):
+    "The switch turns the page dark and back, and every colour of the text stays readable: contrast at least 4.5"
+    page = browser.new_page(viewport=dict(width=1280, height=900))
+    page.goto(address + 'sft.html', wait_until='networkidle')
+    def contrast():
+        "Between the colour of the prose and that behind it, by the formula of WCAG 2"
+        return page.evaluate('''() => {
+            const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126*r + .7152*g + .0722*b }
+            const text = light(getComputedStyle(document.querySelector('main p')).color), back = light(getComputedStyle(document.body).backgroundColor)
+            return [back, (Math.max(text, back) + .05) / (Math.min(text, back) + .05)] }''')
+    (day, one), _ = contrast(), shoot(page, 'light')
+    page.locator('.quarto-color-scheme-toggle').first.click()
+    page.wait_for_timeout(500)
+    (night, two), _ = contrast(), shoot(page, 'dark')
+    page.locator('.quarto-color-scheme-toggle').first.click()
+    page.wait_for_timeout(500)
+    assert day > .8 and night < .1 and one > 4.5 and two > 4.5
+    assert contrast()[0] == day
+    page.close()
+
+def test_both_builders_make_the_same_pages(site):
+    "What Quarto would render, by _quarto.yml, is every notebook under the name that nbdev gives it; the site here has those and no others"
+    project = yaml.safe_load((root/'_quarto.yml').read_text(encoding='utf-8'))['project']
+    assert project['render'] == ['*.ipynb', '!nbs/']
+    assert {p.name for p in site.glob('*.html')} - {'404.html'} == {page_of(p) for p in notebooks}

@@ -10,7 +10,6 @@ import torch
 from z80lit.dissect import pass_at, splits, supply, training_set
 from z80lit.model import CONTEXT, Config, Training, batches, build, encode, fit, schedule, validate
 from z80lit.record import Recorder, read_run, study, write_run
-from z80lit.rl import Reinforce, reinforce, spread_loss
 from z80lit import sft
 from z80lit.tasks import KINDS, article_context
 
@@ -178,30 +177,6 @@ def test_pass_at_one_is_the_share_and_grows_with_k():
     values = [pass_at(k, 16, right) for k in (1, 2, 4, 8, 16)]
     assert values[0] == pytest.approx(right.mean() / 16) and values == sorted(values) and values[-1] == 0.75
 
-# reward
-
-def test_reinforce_gradient_is_an_unbiased_estimate():
-    "Many sampled one-step episodes: the mean gradient approaches the exact one of the expected reward."
-    rewards, theta = torch.tensor([3.0, -1.0, 0.5]), torch.tensor([0.2, -0.5, 1.0], requires_grad=True)
-    p = theta.detach().softmax(0)
-    a = torch.multinomial(p, 200_000, replacement=True, generator=torch.Generator().manual_seed(0))
-    spread_loss(theta.log_softmax(0)[a][:, None], torch.ones(len(a), 1).bool(), rewards[a]).backward()
-    assert -theta.grad == pytest.approx(p * (rewards - (p * rewards).sum()), abs=0.01)
-
-def test_reinforce_finds_the_best_arm():
-    "One context, four arms told apart by the top two bits of the one byte: the optimum is 1."
-    contexts = np.zeros((64, CONTEXT), dtype=np.uint8)
-    pay = [0.1, 0.3, 0.2, 1.0]
-    reward = lambda index, programs: [pay[p[0] >> 6] if p else 0.0 for p in programs]
-    for seed in range(3):
-        rows = reinforce(build(TINY, seed), contexts, reward, Reinforce(epochs=25, lr=3e-3, max_len=1, seed=seed))
-        assert rows[0]['reward'] < 0.6 and rows[-1]['reward'] > 0.95
-
-def test_rewards_of_zero_change_nothing():
-    model = build(TINY); before = [p.clone() for p in model.parameters()]
-    reinforce(model, np.zeros((16, CONTEXT)), lambda index, programs: np.zeros(len(programs)), Reinforce(epochs=2, max_len=4))
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before))
-
 # the main job, in small
 
 def test_reproduce_says_what_it_found_and_keeps_it(tmp_path, capsys):
@@ -214,5 +189,5 @@ def test_reproduce_says_what_it_found_and_keeps_it(tmp_path, capsys):
     assert [r[2] for r in sft.report(load(tmp_path / 'model'))].count('yes') == solved
 
 def test_rl_does_not_know_sft():
-    code = "import sys; import z80lit.rl; assert 'z80lit.sft' not in sys.modules"
+    code = "import sys; import z80lit.causes; assert 'z80lit.sft' not in sys.modules"
     subprocess.run([sys.executable, '-c', code], check=True)

@@ -155,9 +155,14 @@ def test_what_a_spec_says_of_itself(text, inputs):
 @pytest.mark.parametrize('line, options, why', [
     ('A', {}, 'no arrow'), ('A -> ', {}, 'no output'), ('A -> C', {}, 'not an input'), ('A, A -> A', {}, 'twice'), ('AF, CF -> A = 1', {}, 'twice'), ('A in 300 -> A', {}, 'not a range'), ('A in x -> A', {}, 'not a number'),
     ('A -> mem[B] = A', {}, 'not an input'), ('A -> A', dict(clobbers='Q'), 'no register'), ('A -> A', dict(ends='stop'), 'one of'), ('A -> A', dict(writes=((5, 1),)), 'pairs'), ('A -> A', dict(stack=-1), 'stack'),
+    ('(HL) -> A = (HL)', {}, 'memory is written mem.HL.'), ('HL -> A = (HL)', {}, 'mem.HL.'), ('HL -> (HL) = 1', {}, 'mem.HL.'), ('HL -> A = 1 + ( hl )', {}, 'mem.hl.'), ('A -> (8000h) = A', {}, 'mem.8000h.'), ('IX -> A = (IX+5)', {}, r'mem.IX.5.'), ('HL -> HL if (A) -> 1', {}, 'mem.A.'),
+    ('A -> 300', {}, '300 does not fit A: -128 to 255'), ('A -> -129', {}, '-129 does not fit A'), ('A -> CF = 2', {}, '2 does not fit CF: 0 to 1'), ('A -> CF = -1', {}, '-1 does not fit CF'), ('A -> HL = 65536', {}, '65536 does not fit HL'), ('A -> mem[8000h] = 256', {}, '256 does not fit mem.32768.'), ('A -> 5 if A else 300 if A else 1', {}, '300 does not fit A'), ('A -> mem[10000h] = A', {}, '65536 does not fit the address'),
     ('A -> __import__', {}, 'no place'), ('A -> (lambda: A)()', {}, 'no place'), ('A -> "x"', {}, 'no place'), ('A -> A**A', {}, 'no place'), ('A -> ', dict(like=b'\0'), 'no output')])
 def test_contradictory_specs(line, options, why):
     with pytest.raises(SpecError, match=why): Spec(line, **options)
+
+@pytest.mark.parametrize('line', ['A -> A*10', 'A -> 255', 'A -> -128', 'HL -> HL = (HL + 1)*300', 'A -> s8(A)', 'A -> abs (A)', 'A -> A + 300', 'A -> (A*2)', 'A, CF -> (CF)*2', 'HL -> HL = -32768'])
+def test_what_may_stand_there(line): assert Spec(line, functions={'f': abs}).outputs
 
 def test_specs_that_no_program_can_be_held_against():
     with pytest.raises(SpecError, match='no input fulfils'): verify('NOP', 'A if A > 255 -> A')

@@ -50,6 +50,10 @@ def test_refuses_nonsense():
     for line in ('A', 'A -> B*2', ''):
         with pytest.raises(SpecError): sft.write(line)
 
+@pytest.mark.parametrize('arguments, why', [((5,), '5 is no specification'), ((None,), 'None is no spec'), (('A -> A', '*', -1), 'draws = -1'), (('A -> A', '*', 'x'), "draws = 'x'"), (('A -> A', '*', 1, -1), 'seed = -1')])
+def test_arguments_that_make_no_sense(arguments, why):
+    with pytest.raises(ValueError, match=why): sft.write(*arguments)
+
 def test_clobbers_are_kept():
     "A multiplication by ten needs a second register: it may not be lost if the line says so"
     done = sft.write('A -> A*2', clobbers='F')

@@ -7,9 +7,11 @@ __all__ = ['app', 'main']
 
 # %% ../nbs/10_cli.ipynb #cefd84de
 import io, json, os, re, sys, tempfile
+from collections import deque
 from contextlib import redirect_stdout
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, NamedTuple
 
 import typer
@@ -50,10 +52,8 @@ def _number(text:str,        # such as '9000h'
             top:int=0xFFFF   # the most it may be
            ) -> int:
     "The value of a number; ValueError when it is none, or is more than `top`"
-    m = re.fullmatch(r'(?:0x|[$#])([0-9a-f]+)|([0-9][0-9a-f]*)h|([0-9]+)', text.strip(), re.I | re.A)
-    if not m: raise ValueError(f'{_cut(text)!r} is not a number such as 31, 0x1F, 1Fh or $1F')
-    digits = (m[1] or m[2] or m[3]).lstrip('0') or '0'
-    value = int(digits, 10 if m[3] else 16) if len(digits) < 9 else top + 1
+    from z80lit.asm import number
+    value = number(text.strip())
     if value > top: raise ValueError(f'{_cut(text)} is more than {_spelt(top)}')
     return value
 
@@ -102,12 +102,18 @@ class _Form(str, Enum):
 _SUFFIXES = dict.fromkeys(('.asm', '.z80', '.s', '.mac'), _Form.asm) | dict.fromkeys(('.bin', '.rom', '.com'), _Form.bin) | dict.fromkeys(('.hex', '.ihx', '.ihex'), _Form.ihex)
 
 def _is_hex(data:bytes) -> bool: return bool(re.fullmatch(rb'[0-9A-Fa-f\s]+', data))
+def _is_pairs(data:bytes) -> bool: return _is_hex(data) and all(len(word) % 2 == 0 for word in data.split())
 
-def _form(given:_Given, default:_Form) -> _Form:
+def _is_text(data:bytes) -> bool:
+    "Has it no control characters but those of a text, and is nine tenths of it plain?"
+    return not re.search(rb'[^\t-\r\x1a -\xff]', data) and 10*len(re.findall(rb'[\t-\r -~]', data)) >= 9*len(data)
+
+def _form(given:_Given) -> _Form:
     "What it is written in, if nobody says"
-    if re.match(rb'\s*:[0-9A-Fa-f]{10}', given.data): return _Form.ihex
-    form = _SUFFIXES.get(given.path.suffix.lower(), default) if given.path else default
-    return _Form.hex if form == _Form.ihex and _is_hex(given.data) else form
+    if re.match(rb'\s*:[0-9A-Fa-f]{6}', given.data): return _Form.ihex
+    named = _SUFFIXES.get(given.path.suffix.lower()) if given.path else None
+    if _is_hex(given.data) if named == _Form.ihex else not named and _is_pairs(given.data): return _Form.hex
+    return named or (_Form.asm if _is_text(given.data) else _Form.bin)
 
 # %% ../nbs/10_cli.ipynb #77e909b5
 class _Program(NamedTuple):
@@ -141,9 +147,10 @@ def _assembly(given:_Given, origin:int, root=None, defines=None):
     text = _text(given)
     try: a = assemble_source(given.path or text, origin, root, defines)
     except AsmError as e:
-        calls = f' (from {_cut(str(e.trace[0]))})' if e.trace else ''
+        calls = ''.join(f' ({word} {_cut(str(place))})' for word, place in e.history[:1])
         _fail(f'{e.file or given.name}:{e.line}:{e.column}: {_cut(e.what, 120)}, in {_cut(e.text.strip())!r}; expected {_cut(e.expected, 120)}{calls}')
-    except (OSError, ValueError) as e: _fail(f'{given.name}: {e}')
+    except OSError as e: _fail(f'{given.name}: {e.strerror}')
+    except ValueError as e: _fail(f'{given.name}: {e}')
     if not a.code: _fail(f'{given.name}: there is no code in it')
     return a
 
@@ -157,13 +164,13 @@ def _usual(given:_Given) -> int:
     "Where a program begins if nobody says: for CP/M at 100h"
     return 0x100 if given.path and given.path.suffix.lower() == '.com' else 0
 
-def _program(given:_Given, form:_Form|None, origin:str|None, default=_Form.asm, usual:int=0) -> _Program:
+def _program(given:_Given, form:_Form|None, origin:str|None, usual:int=0) -> _Program:
     "The program that a command was given, by default from `usual` on"
-    form, at = form or _form(given, default), usual if origin is None else _address(origin, '--origin')
+    form, at = form or _form(given), usual if origin is None else _address(origin, '--origin')
     if form == _Form.ihex and origin is not None: _fail(f'--origin: {given.name} is Intel HEX, which says itself where it belongs')
     if form == _Form.asm:
         a = _assembly(given, at)
-        program = _Program([(a.origin, a.code)], a.origin)
+        program = _Program([(a.origin, a.code)], a.start)
     elif form == _Form.ihex: program = _from_ihex(given)
     else:
         data = given.data if form == _Form.bin else _from_hex(given)
@@ -172,14 +179,15 @@ def _program(given:_Given, form:_Form|None, origin:str|None, default=_Form.asm, 
     if program.end > 65536: _fail(f'{given.name}: {program.end - program.first:,} bytes do not fit at {_spelt(program.first)}')
     return program
 
-# %% ../nbs/10_cli.ipynb #8309dcf2
-def _check_outputs(source, *paths):
+# %% ../nbs/10_cli.ipynb #bc739ad4
+def _check_outputs(sources, *paths):
     "Leave with status 2 when a file cannot be what it is meant to be"
     paths = [p for p in paths if p]
     for p in paths:
+        if str(p) == '-': _fail('-: not the name of a file')
         if p.is_dir() or not p.name: _fail(f'{p}: not the name of a file')
         if not p.parent.is_dir(): _fail(f'{p}: No such file or directory')
-        if source and p.exists() and source.exists() and p.samefile(source): _fail(f'{p}: this is the source itself')
+        if any(p.exists() and s.exists() and p.samefile(s) for s in sources): _fail(f'{p}: this is the source itself, or a part of it')
     if len({p.resolve() for p in paths}) < len(paths): _fail(f'{paths[0]}: named twice as a file to write')
 
 def _write(path:Path, data:bytes):
@@ -192,6 +200,11 @@ def _write(path:Path, data:bytes):
     finally: part.unlink(missing_ok=True)
 
 def _print_json(value): typer.echo(json.dumps(value, indent=1))
+
+def _unused(ctx, why:str, *names):
+    "Leave with status 2 when one of these options was given, though it would have no effect"
+    for p in ctx.command.params:
+        if p.name in names and ctx.get_parameter_source(p.name).name == 'COMMANDLINE': _fail(f'{p.opts[0]}: {why}')
 
 # %% ../nbs/10_cli.ipynb #1e5a9788
 _Source = Annotated[Path|None, typer.Argument(metavar='FILE', help='What to read; - is standard input.', show_default=False)]
@@ -213,15 +226,17 @@ class _Output(str, Enum):
     ihex = 'ihex'
     bin = 'bin'
 
-def _rendered(code:bytes, form:_Output, origin:int) -> bytes:
-    "`code` as hex digits, as Intel HEX or as it is"
-    if form == _Output.bin: return code
-    if form == _Output.hex: return code.hex(' ').upper().encode() + b'\n'
+def _rendered(a, form:_Output) -> bytes:
+    "The code of an `Assembly` as hex digits, as Intel HEX or as it is"
+    if form == _Output.bin: return a.code
+    if form == _Output.hex: return a.code.hex(' ').upper().encode() + b'\n'
     from intelhex import IntelHex
     image, text = IntelHex(), io.StringIO()
-    image.puts(origin, code)
+    image.puts(a.origin, a.code)
     image.write_hex_file(text)
-    return text.getvalue().encode()
+    start = f'00{a.start:04X}01'                       # the last record also says where to start, if not at the beginning
+    end = f':{start}{-sum(bytes.fromhex(start)) & 0xFF:02X}\n' if a.start != a.origin else ':00000001FF\n'
+    return text.getvalue().replace(':00000001FF\n', end).encode()
 
 def _assignment(text:str, what:str, form:str='NAME=VALUE') -> tuple:
     "Both sides of `name=value`; leaves with status 2 when there are not two"
@@ -230,34 +245,45 @@ def _assignment(text:str, what:str, form:str='NAME=VALUE') -> tuple:
     return name, value
 
 def _defines(pairs) -> dict:
-    "Numbers by name from a list of NAME=VALUE"
-    return {name: _address(value, f'-D {_cut(name)}') for name, value in (_assignment(p, '-D') for p in pairs or [])}
+    "Numbers by name from a list of NAME=VALUE, where VALUE may have a minus"
+    value = lambda name, text: _address(text.removeprefix('-'), f'-D {_cut(name)}', 0xFFFFFFFF)*(-1 if text[0] == '-' else 1)
+    return {name: value(name, text) for name, text in (_assignment(p, '-D') for p in pairs or [])}
 
-# %% ../nbs/10_cli.ipynb #20766e27
-@app.command('asm')
-def _asm(source: _Source = None, code: _Code = None, origin: _Origin = None,
-        out: Annotated[Path|None, typer.Option('-o', metavar='FILE', help='Write to FILE: Intel HEX if it is called .hex or .ihx, else machine code.', show_default=False)] = None,
+_DIRECTIVES = """Directives: ORG ALIGN END; DB DEFB DM DEFM, DW DEFW, DS DEFS, INCBIN; EQU, DEFL or =; IF IFDEF IFNDEF ELSE ENDIF; MACRO ENDM LOCAL, REPT DUP ENDR EDUP, IRP; INCLUDE.
+Labels end with a colon, or stand before an instruction; .name is local. Statements may share a line, with a colon between them."""
+
+# %% ../nbs/10_cli.ipynb #1a4312e0
+@app.command('asm', epilog=_DIRECTIVES)
+def _asm(ctx: typer.Context, source: _Source = None, code: _Code = None, origin: _Origin = None,
+        out: Annotated[Path|None, typer.Option('-o', metavar='FILE', help='Write to FILE: Intel HEX if it is called .hex or .ihx, hex digits if it is - (the output), else machine code.', show_default=False)] = None,
         to: Annotated[_Output|None, typer.Option(help='What to make, if not what the name of the output says: by default hex digits.', show_default=False)] = None,
-        listing: Annotated[Path|None, typer.Option(metavar='FILE', help='Write a listing: address, bytes, T-states, source. - is standard output.', show_default=False)] = None,
-        symbols: Annotated[Path|None, typer.Option(metavar='FILE', help='Write the names and their values, as source that defines them.', show_default=False)] = None,
+        listing: Annotated[Path|None, typer.Option(metavar='FILE', help='Write a listing: address, bytes, T-states, source. - is the output.', show_default=False)] = None,
+        symbols: Annotated[Path|None, typer.Option(metavar='FILE', help='Write the names and their values, as source that defines them. - is the output.', show_default=False)] = None,
         defines: Annotated[list[str]|None, typer.Option('-D', metavar='NAME=VALUE', help='Define NAME; may be repeated.', show_default=False)] = None,
         root: Annotated[Path|None, typer.Option(metavar='FOLDER', help='Where INCLUDE and INCBIN may read: by default the folder of FILE.', show_default=False)] = None,
         as_json: _Json = False):
     """Assemble Z80 source.
 
     Example: z80lit asm -c 'LD A,8 : LD (8000h),A : HALT'"""
-    given, shown, com = _read(source, code), str(listing) == '-', bool(out) and out.suffix.lower() == '.com'
-    _check_outputs(given.path, out, None if shown else listing, symbols)
+    given, name = _read(source, code), out.name if out else '-'
+    com, kind = name.lower().endswith('.com'), _SUFFIXES.get(Path(name).suffix.lower())
     if root and not root.is_dir(): _fail(f'--root: {root}: no such folder')
+    if as_json and not out: _unused(ctx, 'with --json there is nothing else to make, without -o FILE', 'to')
     a = _assembly(given, 0x100*com if origin is None else _address(origin, '--origin'), root, _defines(defines))
     if com and a.origin != 0x100: _fail(f'{out}: a .com program begins at 100h, this one at {_spelt(a.origin)}')
-    form = to or (_Output.ihex if out and _SUFFIXES.get(out.suffix.lower()) == _Form.ihex else _Output.bin if out else _Output.hex)
-    if symbols: _write(symbols, a.symbol_table.encode())
-    if listing and not shown: _write(listing, a.listing.encode())
-    if out: _write(out, _rendered(a.code, form, a.origin))
-    if as_json: _print_json({'origin': a.origin, 'code': a.code.hex(), 'symbols': a.symbols})
-    elif shown: typer.echo(a.listing, nl=False)
-    elif not out: typer.echo(_rendered(a.code, form, a.origin), nl=False)
+    form = to or (_Output.hex if name == '-' else _Output.ihex if kind == _Form.ihex else _Output.bin)
+    made = {'-o': (out, _rendered(a, form)), '--listing': (listing, a.listing.encode()), '--symbols': (symbols, a.symbol_table.encode())}
+    if as_json: made['--json'] = Path('-'), json.dumps({'origin': a.origin, 'start': a.start, 'code': a.code.hex(), 'symbols': a.symbols}, indent=1).encode() + b'\n'
+    _put_out(given, a, {option: (path, data) for option, (path, data) in made.items() if path}, made['-o'][1])
+
+def _put_out(given:_Given, a, made:dict, code:bytes):
+    "Write what was made, {option: (path, bytes)}, and show what goes to `-`: the code, if nothing else does"
+    shown = [option for option, (path, _) in made.items() if str(path) == '-']
+    if len(shown) > 1: _fail(f'{" and ".join(shown)}: only one of them can have the output')
+    _check_outputs([*filter(None, [given.path]), *a.files], *(path for option, (path, _) in made.items() if option not in shown))
+    for option, (path, data) in made.items():
+        if option not in shown: _write(path, data)
+    if shown or '-o' not in made: typer.echo(made[shown[0]][1] if shown else code, nl=False)
 
 # %% ../nbs/10_cli.ipynb #0389be9d
 @app.command('dis')
@@ -267,8 +293,9 @@ def _dis(source: _Source = None, code: _Code = None, origin: _Origin = None, for
     Example: z80lit dis -c '3E 08 32 00 80 76'"""
     from z80lit.isa import disassemble
     given = _read(source, code)
-    form = form or _form(given, _Form.hex if code is not None or _is_hex(given.data) else _Form.bin)
-    if form == _Form.asm: _fail(f'{given.name}: dis reads machine code, not assembly')
+    form = form or _form(given)
+    if form == _Form.asm and not (given.path and given.path.suffix.lower() in _SUFFIXES) and (code is not None or _is_hex(given.data)): form = _Form.hex
+    if form == _Form.asm and given.data: _fail(f'{given.name}: dis reads machine code, and this is text (for bytes that look like it there is --from bin)')
     blocks = [disassemble(data, at) for at, data in _program(given, form, origin, usual=_usual(given)).blocks]
     if as_json: _print_json([{'address': i.address, 'code': i.code.hex(), 'text': i.text, 'tstates': [i.t, i.t_taken], 'note': i.note} for block in blocks for i in block])
     else: typer.echo('\n'.join(map(str, blocks)))
@@ -288,10 +315,9 @@ def _registers(settings) -> dict:
     return values
 
 def _memory(text:str) -> tuple:
-    "(address, bytes) of a memory setting such as `9000h=01 02 FF`"
-    at, digits = _assignment(text, '--memory', 'ADDRESS=HEX')
-    if not _is_hex(digits.encode()) or len(''.join(digits.split())) % 2: _fail(f'--memory: {_cut(digits)!r} is not pairs of hex digits')
-    at, data = _address(at, '--memory'), bytes.fromhex(digits)
+    "(address, bytes) of a memory setting such as `9000h=1,2,0FFh`"
+    at, values = _assignment(text, '--memory', 'ADDRESS=BYTE,BYTE')
+    at, data = _address(at, '--memory'), bytes(_address(v, '--memory, bytes with commas between them', 0xFF) for v in values.split(','))
     if at + len(data) > 65536: _fail(f'--memory: {len(data):,} bytes do not fit at {_spelt(at)}')
     return at, data
 
@@ -323,16 +349,24 @@ def _changes(before, after) -> list:
     at = np.flatnonzero(before != after)
     return [(int(run[0]), after[run].tobytes()) for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(run)]
 
+def _plural(n:int, what:str) -> str: return f"{n} {what}{'s'*(n != 1)}"
+
+def _some(rows:list, where:str, most:int=32) -> list:
+    "The first rows, and a line that says how many are left out and `where` they are"
+    return rows if len(rows) <= most else [*rows[:most], f'... {len(rows) - most:,} more; {where} has all']
+
 def _report(cpu, stop, before) -> str:
     "What a run left"
     pairs = lambda names: '  '.join(f'{n.upper().replace("_", chr(39)):>3} {getattr(cpu, n):04X}' for n in names)
-    lines = [pairs(_SHOWN[:6]), pairs(_SHOWN[6:]), f'flags {cpu.flags}   {cpu.instructions} instructions, {cpu.tstates} T-states, stop: {stop}']
+    lines = [pairs(_SHOWN[:6]), pairs(_SHOWN[6:]), f"flags {cpu.flags}   {_plural(cpu.instructions, 'instruction')}, {cpu.tstates} T-states, stop: {stop}"]
+    ports = [f'{port:04X}={value:02X}' for port, value in cpu.outputs]
     changed = [f'{at + k:04X}  {data[k:k + 16].hex(" ").upper()}' for at, data in _changes(before, cpu.memory) for k in range(0, len(data), 16)]
-    return '\n'.join(lines + ['memory changed'*bool(changed), *changed]).rstrip()
+    if ports: lines.append('ports written  ' + ' '.join(_some(ports, '--json')))
+    return '\n'.join(lines + ['memory changed']*bool(changed) + _some(changed, '--json')).rstrip()
 
 def _report_json(cpu, stop, before) -> dict:
-    return {'stop': stop, 'tstates': cpu.tstates, 'instructions': cpu.instructions, 'registers': {n: getattr(cpu, n) for n in [*_SHOWN, 'i', 'r', 'im', 'iff1', 'iff2']},
-            'flags': cpu.flags, 'memory': [{'address': at, 'bytes': data.hex()} for at, data in _changes(before, cpu.memory)]}
+    return {'stop': stop, 'tstates': cpu.tstates, 'instructions': cpu.instructions, 'registers': {n: getattr(cpu, n) for n in [*_SHOWN, 'i', 'r', 'im', 'iff1', 'iff2']}, 'flags': cpu.flags,
+            'ports': [list(write) for write in cpu.outputs], 'memory': [{'address': at, 'bytes': data.hex()} for at, data in _changes(before, cpu.memory)]}
 
 # %% ../nbs/10_cli.ipynb #0a5c74c0
 def _run_cpm(given:_Given, program:_Program, args, folder, limit:int|None, as_json:bool):
@@ -354,13 +388,15 @@ def _register_names(incomplete:str) -> list:
     return [f'{n}=' for n in SETTABLE if n.startswith(incomplete.lower())]
 
 _Settings = Annotated[list[str]|None, typer.Argument(metavar='REGISTER=VALUE', help='Registers to set; the others are 0.', autocompletion=_register_names, show_default=False)]
-_Patches  = Annotated[list[str]|None, typer.Option('--memory', '-m', metavar='ADDRESS=HEX', help='Bytes to put into memory; may be repeated.', show_default=False)]
+_Patches  = Annotated[list[str]|None, typer.Option('--memory', '-m', metavar='ADDRESS=BYTE,BYTE', help='Bytes to put into memory, as numbers: 10 is ten, 10h or 0x10 sixteen; may be repeated.', show_default=False)]
 _Limit    = Annotated[int, typer.Option('--limit', '--budget', metavar='T-STATES', min=1, help='Stop after so many.')]
 
-def _arguments(source, code, settings) -> tuple: # (source, rest)
-    "With -c there is no file, so the first argument is one of the rest"
+def _arguments(source, code, settings, cpm=False) -> tuple: # (source, rest)
+    "With -c there is no file, so the first argument is one of the rest; what cannot be one is a file too many"
     rest = settings or []
-    return (None, [str(source), *rest]) if code is not None and source is not None else (source, rest)
+    if code is None or source is None: return source, rest
+    if not cpm and '=' not in str(source): _fail(f'{source}: with -c TEXT there is no FILE, and a register is set as in a=3')
+    return None, [str(source), *rest]
 
 # %% ../nbs/10_cli.ipynb #1e366c1c
 @app.command('run')
@@ -376,7 +412,7 @@ def _run(source: _Source = None,
     Example: z80lit run -c 'ADD A,B : LD (8000h),A : HALT' a=3 b=4
 
     Example: z80lit run --folder . prog.com letter.txt"""
-    source, rest = _arguments(source, code, settings)
+    source, rest = _arguments(source, code, settings, cpm)
     given = _read(source, code)
     cpm = _usual(given) == 0x100 if cpm is None else cpm
     if cpm and patches: _fail('--memory: a program under CP/M is not given memory')
@@ -391,9 +427,26 @@ def _run(source: _Source = None,
     else: typer.echo(_report(cpu, stop, before))
     raise typer.Exit(1 if stop == 'limit' else 0)
 
-# %% ../nbs/10_cli.ipynb #9bbda8f4
+# %% ../nbs/10_cli.ipynb #49e922d7
+_FIRST, _LAST = 100, 20                                # steps of a trace that are shown
+
+class _Rows:
+    "Prints the first rows as they come, and at the end the last ones"
+    def __init__(self, everything:bool): self.everything, self.count, self.last = everything, 0, deque(maxlen=_LAST)
+
+    def add(self, row:str):
+        self.count += 1
+        if self.everything or self.count <= _FIRST: typer.echo(row)
+        else: self.last.append(row)
+
+    def close(self):
+        left = 0 if self.everything else self.count - _FIRST - len(self.last)
+        if left > 0: typer.echo(f"... {_plural(left, 'step')} left out; --all shows them")
+        for row in self.last: typer.echo(row)
+
 @app.command('trace')
-def _trace(source: _Source = None, settings: _Settings = None, code: _Code = None, origin: _Origin = None, form: _From = None, patches: _Patches = None, limit: _Limit = 10_000, as_json: _Json = False):
+def _trace(source: _Source = None, settings: _Settings = None, code: _Code = None, origin: _Origin = None, form: _From = None, patches: _Patches = None, limit: _Limit = 10_000,
+           everything: Annotated[bool, typer.Option('--all', help='Print every step, however many there are; JSON always has all.')] = False, as_json: _Json = False):
     """Run a program and print every step. With --json, one JSON object a line.
 
     Example: z80lit trace -c 'LD A,(HL) : INC A : LD (HL),A' hl=9000h"""
@@ -401,41 +454,66 @@ def _trace(source: _Source = None, settings: _Settings = None, code: _Code = Non
     source, rest = _arguments(source, code, settings)
     given = _read(source, code)
     program = _program(given, form, origin, usual=_usual(given))
-    cpu, steps = _machine(program, rest, patches), 0
+    cpu, rows = _machine(program, rest, patches), _Rows(everything or as_json)
     while cpu.tstates < limit:
-        step, steps = watch(cpu), steps + 1
-        if as_json: typer.echo(json.dumps({'address': step.address, 'code': step.code.hex(), 'text': step.text, 'tstates': step.t, 'registers': step.registers, 'memory': step.memory, 'ports': step.ports}))
-        else: typer.echo(repr(Trace([step])).splitlines()[0])
+        step = watch(cpu)
+        if as_json: rows.add(json.dumps({'address': step.address, 'code': step.code.hex(), 'text': step.text, 'tstates': step.t, 'registers': step.registers, 'memory': step.memory, 'ports': step.ports}))
+        else: rows.add(repr(Trace([step])).splitlines()[0])
         if _stop(cpu, program) != 'limit': break
+    rows.close()
     stop = _stop(cpu, program)
-    typer.echo(f"{steps} step{'s'*(steps != 1)}, {cpu.tstates} T-states, stop: {stop}", err=as_json)
+    typer.echo(f"{_plural(rows.count, 'step')}, {cpu.tstates} T-states, stop: {stop}", err=as_json)
     raise typer.Exit(1 if stop == 'limit' else 0)
 
-# %% ../nbs/10_cli.ipynb #fac0fc1f
-def _ways(i) -> list: # [(address, T-states)]; address -1: an end
-    "Where an instruction leads; KeyError where that cannot be said without running it"
+# %% ../nbs/10_cli.ipynb #fa9e78c9
+def _ways(i) -> tuple: # [(address, T-states)], bool; address -1: an end
+    "Where an instruction leads, and whether that is all that there is to say without running it"
     text = i.note if i.note and i.text.startswith('DB') else i.text
     word, *operands = re.split('[ ,]', text)
     after = (i.address + i.size) & 0xFFFF
-    if word in ('HALT', 'RETI', 'RETN') or text == 'RET': return [(-1, i.t)]
-    if word in ('CALL', 'RST') or word == 'JP' and operands[0][0] == '(': raise KeyError(f'{text} at {i.address:04X}')
-    if word == 'RET': return [(-1, i.t_taken), (after, i.t)]
+    if word in ('HALT', 'RETI', 'RETN') or text == 'RET': return [(-1, i.t)], True
+    if word == 'JP' and operands[0][0] == '(': return [], False
+    if word in ('CALL', 'RST'): return [(_number(operands[-1]), i.t_taken), (after, i.t)], False
+    if word == 'RET': return [(-1, i.t_taken), (after, i.t)], True
     if word in ('JP', 'JR', 'DJNZ'):
         away = (_number(operands[-1]), i.t_taken)
-        return [away] if word != 'DJNZ' and len(operands) == 1 else [away, (after, i.t)]
-    return [(after, i.t)] + [(i.address, i.t_taken)]*(i.t != i.t_taken)       # LDIR and the like repeat
+        return [away] if word != 'DJNZ' and len(operands) == 1 else [away, (after, i.t)], True
+    return [(after, i.t)] + [(i.address, i.t_taken)]*(i.t != i.t_taken), True       # LDIR and the like repeat
 
-# %% ../nbs/10_cli.ipynb #afff6354
-def _bounds(listing, start:int) -> tuple: # (T-states, T-states or None); None, None: there is no way out
-    "The shortest and the longest way from `start` to an end, or out of the listing; KeyError as `_ways`"
+# %% ../nbs/10_cli.ipynb #f75b5bd8
+def _reached(program:_Program, starts) -> dict: # address -> instruction, in order
+    "The instructions that can be reached from these addresses"
+    from z80lit.isa import disassemble
+    found, left = {}, list(starts)
+    while left:
+        at = left.pop()
+        rest = next((data[at - first:at - first + 4] for first, data in program.blocks if first <= at < first + len(data)), b'')
+        if at in found or not rest: continue
+        found[at] = disassemble(rest, at)[0]
+        left += [to for to, _ in _ways(found[at])[0]]
+    return dict(sorted(found.items()))
+
+def _unreached(program:_Program, found:dict) -> list: # [(address, bytes)]
+    "The bytes that belong to none of these instructions, in runs of at most eight"
+    code = {a for i in found.values() for a in range(i.address, i.address + i.size)}
+    runs = []
+    for first, data in program.blocks:
+        for at, byte in enumerate(data, first):
+            if at in code: continue
+            if runs and runs[-1][0] + len(runs[-1][1]) == at and len(runs[-1][1]) < 8: runs[-1][1].append(byte)
+            else: runs.append((at, bytearray([byte])))
+    return runs
+
+# %% ../nbs/10_cli.ipynb #cd4dce71
+def _bounds(found:dict, start:int) -> tuple: # (T-states, T-states or None); None, None: there is no way out
+    "The shortest and the longest way from `start` to an end, or out of these instructions"
     from graphlib import CycleError, TopologicalSorter
     from heapq import heappop, heappush
-    by, least, ways, heap = {i.address: i for i in listing}, {}, {-1: []}, [(0, start)]
+    ways, least, heap = {a: [(to if to in found else -1, t) for to, t in _ways(i)[0]] for a, i in found.items()} | {-1: []}, {}, [(0, start)]
     while heap:
         t, a = heappop(heap)
         if a in least: continue
         least[a] = t
-        if a not in ways: ways[a] = [(to if to in by else -1, more) for to, more in _ways(by[a])]
         for to, more in ways[a]: heappush(heap, (t + more, to))
     try: order = list(TopologicalSorter({a: [to for to, _ in ways[a]] for a in ways}).static_order())
     except CycleError: return least.get(-1), None
@@ -453,13 +531,12 @@ def _counted(cpu, program:_Program, limit:int) -> dict:
         if _stop(cpu, program) != 'limit': break
     return counts
 
-def _static(program:_Program, listing) -> dict:
+def _static(program:_Program, found:dict) -> dict:
     "What can be said without running"
-    shortest = longest = None
-    try: (shortest, longest), why = _bounds(listing, program.start), None
-    except KeyError as e: why = f'{e.args[0]} leads elsewhere'
+    why = next((f'{i.text} at {i.address:04X} leads elsewhere' for i in found.values() if not _ways(i)[1]), None)
+    shortest, longest = (None, None) if why else _bounds(found, program.start)
     if not why: why = 'there is no way out' if shortest is None else 'there is a loop' if longest is None else None
-    return {'bytes': sum(i.size for i in listing), 'once': [sum(i.t for i in listing), sum(i.t_taken for i in listing)], 'shortest': shortest, 'longest': longest, 'unbounded': why}
+    return {'bytes': sum(len(data) for _, data in program.blocks), 'once': [sum(i.t for i in found.values()), sum(i.t_taken for i in found.values())], 'shortest': shortest, 'longest': longest, 'unbounded': why}
 
 def _summary(said:dict) -> str:
     "The same in words"
@@ -473,44 +550,50 @@ def _summary(said:dict) -> str:
 
 # %% ../nbs/10_cli.ipynb #4c6d3631
 @app.command('time')
-def _time(source: _Source = None, settings: _Settings = None, code: _Code = None, origin: _Origin = None, form: _From = None, patches: _Patches = None, limit: _Limit = 1_000_000, as_json: _Json = False):
+def _time(ctx: typer.Context, source: _Source = None, settings: _Settings = None, code: _Code = None, origin: _Origin = None, form: _From = None, patches: _Patches = None, limit: _Limit = 1_000_000, as_json: _Json = False):
     """Tell bytes and T-states of a program; with registers or memory given, also as measured.
 
     Example: z80lit time -c 'loop: ADD A,(HL) : INC HL : DJNZ loop : RET' b=4 hl=9000h"""
-    from z80lit.isa import Listing, disassemble
-    from z80lit.lab import Sheet
     source, rest = _arguments(source, code, settings)
     given = _read(source, code)
     program = _program(given, form, origin, usual=_usual(given))
-    listing = Listing(i for at, data in program.blocks for i in disassemble(data, at))
-    said, counts = _static(program, listing), {}
-    if rest or patches:
-        cpu = _machine(program, rest, patches)
-        counts = _counted(cpu, program, limit)
-        said |= {'measured': cpu.tstates, 'stop': _stop(cpu, program)}
-    if as_json: _print_json({'instructions': [{'address': i.address, 'bytes': i.size, 'text': i.text, 'tstates': [i.t, i.t_taken], 'measured': counts.get(i.address)} for i in listing]} | said)
-    else:
-        times = lambda i: f'{i.t}/{i.t_taken}' if i.t != i.t_taken else str(i.t)
-        rows = [[f'{i.address:04X}', i.text, i.size, times(i), *(map('{:,}'.format, counts.get(i.address, [0, 0])) if counts else [])] for i in listing]
-        head = ['address', 'instruction', 'bytes', 'T-states'] + ['times', 'measured']*bool(counts)
-        typer.echo(repr(Sheet(head, rows, _summary(said), right=head[2:])))
+    if not (rest or patches): _unused(ctx, 'without registers or memory nothing is run', 'limit')
+    cpu = _machine(program, rest, patches)
+    counts = _counted(cpu, program, limit) if rest or patches else {}
+    found = _reached(program, [program.start, *counts])
+    said = _static(program, found) | ({'measured': cpu.tstates, 'stop': _stop(cpu, program)} if counts else {})
+    data = _unreached(program, found)
+    if as_json: _print_json({'instructions': [{'address': i.address, 'bytes': i.size, 'text': i.text, 'tstates': [i.t, i.t_taken], 'measured': counts.get(i.address)} for i in found.values()],
+                             'data': [{'address': at, 'bytes': run.hex()} for at, run in data]} | said)
+    else: typer.echo(_timetable(found, counts, data, _summary(said)))
     raise typer.Exit(1 if said.get('stop') == 'limit' else 0)
+
+def _timetable(found:dict, counts:dict, data:list, summary:str) -> str:
+    "Instructions and data in the order of their addresses, and the summary"
+    from z80lit.lab import Sheet
+    times = lambda i: f'{i.t}/{i.t_taken}' if i.t != i.t_taken else str(i.t)
+    rows = {i.address: [f'{i.address:04X}', i.text, i.size, times(i), *(map('{:,}'.format, counts.get(i.address, [0, 0])) if counts else [])] for i in found.values()}
+    rows |= {at: [f'{at:04X}', 'DB ' + ','.join(map(_spelt, run)), len(run), 'data', *['']*(2*bool(counts))] for at, run in data}
+    head = ['address', 'instruction', 'bytes', 'T-states'] + ['times', 'measured']*bool(counts)
+    return repr(Sheet(head, [row for _, row in sorted(rows.items())], summary, right=head[2:]))
 
 # %% ../nbs/10_cli.ipynb #153a349f
 def _study(name, out, as_json):
     "Run a study and end: its record goes to the output with JSON, else its name and size"
-    from z80lit.dissect import STUDIES, run_study
-    if name not in STUDIES: _fail(f'--study: no study {name!r}: there are {", ".join(STUDIES)}')
+    from z80lit import attempts, causes, dissect
+    homes = {study: (chapter, module) for chapter, module in (('07a', attempts), ('07b', causes), ('08a', dissect)) for study in module.STUDIES}
+    if name not in homes: _fail(f'--study: no study {name!r}: there are {", ".join(homes)}')
     if not out: _fail('--study: where to? name a folder with --out')
-    try: run = run_study(name, out)
+    chapter, module = homes[name]
+    try: run = module.run_study(name, out)
     except ValueError as e: _fail(str(e))
     if as_json: _print_json({'config': run.header['config'], 'rows': run.rows})
-    else: typer.echo(f"{out / f'08a_{name}.jsonl'}: {len(run.rows)} trainings")
+    else: typer.echo(f"{out / f'{chapter}_{name}.jsonl'}: {len(run.rows)} trainings")
     raise typer.Exit()
 
 # %% ../nbs/10_cli.ipynb #703bd033
 @app.command('reproduce')
-def _reproduce(seed: Annotated[int, typer.Option(metavar='N', min=0, max=2**32 - 1, help='Seed of the initial weights and of the order of the examples.')] = 0,
+def _reproduce(ctx: typer.Context, seed: Annotated[int, typer.Option(metavar='N', min=0, max=2**32 - 1, help='Seed of the initial weights and of the order of the examples.')] = 0,
               epochs: Annotated[int|None, typer.Option(metavar='N', min=1, help='Passes over the training tasks, if not as many as in the chapter.', show_default=False)] = None,
               out: Annotated[Path|None, typer.Option(metavar='FOLDER', help='Keep the trained model and the log of the run there.', show_default=False)] = None,
               preset: Annotated[str, typer.Option(metavar='NAME', help='Size of the model: pocket, warmup or article.')] = 'pocket',
@@ -525,6 +608,7 @@ def _reproduce(seed: Annotated[int, typer.Option(metavar='N', min=0, max=2**32 -
     except ModuleNotFoundError as e: _fail(f"{e.name} is missing: the learner is an extra, pip install 'z80lit[learn]'")
     if out and out.exists() and not out.is_dir(): _fail(f'{out}: not a folder')
     if preset not in sft.RATES: _fail(f'--preset: no preset {preset!r}: there are {", ".join(sft.RATES)}')
+    if study: _unused(ctx, 'a study has its own', 'seed', 'epochs', 'preset')
     if study: _study(study, out, as_json)
     with redirect_stdout(sys.stderr if as_json else sys.stdout): solved = sft.reproduce(seed=seed, out=out, preset=preset, **{'epochs': epochs} if epochs else {})
     if as_json: _print_json({'seed': seed, 'solved': solved, 'of': 16})
@@ -539,12 +623,12 @@ def _conform(path: Annotated[Path, typer.Argument(metavar='PATH', help='A file o
 
     Example: z80lit conform zexdoc.com"""
     from z80lit.conform import conform
-    _check_outputs(None, record)
+    _check_outputs((), record)
     raise typer.Exit(conform(path, record, as_json))
 
 # %% ../nbs/10_cli.ipynb #4d3b99cc
 @app.command('verify')
-def _verify(source: _Source = None, code: _Code = None,
+def _verify(ctx: typer.Context, source: _Source = None, code: _Code = None,
             spec: Annotated[str|None, typer.Option(metavar='SPEC', help="What the program must do, e.g. 'A -> A*10 & 0xFF'. Without it the input is a table.", show_default=False)] = None,
             clobbers: Annotated[str, typer.Option(metavar='NAMES', help='Registers that may be lost, e.g. BF.', show_default=False)] = '',
             method: Annotated[str, typer.Option(metavar='METHOD', help='exhaustive, or smt for a solver.', show_default=False)] = '',
@@ -558,13 +642,27 @@ def _verify(source: _Source = None, code: _Code = None,
     given = _read(source, code)
     text = _text(given)
     if not text.strip(): _fail(f'{given.name}: there is nothing in it')
+    if spec is None: _unused(ctx, 'without --spec the table says it, in a column of that name', 'clobbers', 'method')
     try: audit = verify_table(text if spec is None else json.dumps([dict(name=given.name, program=text, spec=spec, clobbers=clobbers, method=method)]))
     except ValueError as e: _fail(f'{given.name}: {_cut(str(e), 300)}')
     if spec is not None and audit.status == 2: _fail(f'{given.name}: {_cut(str(audit[0][-1]), 300)}')
     typer.echo(audit.as_json() if as_json else str(audit))
+    if spec is not None and audit.status == 1: _hint(audit[0][-1])
     raise typer.Exit(audit.status)
 
-# %% ../nbs/10_cli.ipynb #b438d739
+def _hint(verdict):
+    "Say so if the program fails only because it changes a register that is no output"
+    from z80lit.verify import FLAGS
+    kept = sorted({'F' if n in FLAGS else n.upper() for n in verdict.expected if n in verdict.spec.preserved})
+    if kept: typer.echo(f"z80lit: {', '.join(kept)} must stay as before, being no output; if a change does no harm: --clobbers '{verdict.spec.clobbers} {' '.join(kept)}'".replace("' ", "'"), err=True)
+
+# %% ../nbs/10_cli.ipynb #4a2a4ca7
+def _spec(line:str, clobbers:str):
+    "The `Spec` of a line"
+    from z80lit.verify import Spec
+    try: return Spec(line, clobbers=clobbers)
+    except ValueError as e: _fail(_cut(str(e), 300))
+
 @app.command('write')
 def _compose(spec: Annotated[str, typer.Argument(metavar='SPEC', help="What is wanted, e.g. 'A -> A*8 & 0xFF'.", show_default=False)],
              clobbers: Annotated[str, typer.Option(metavar='NAMES', help='Registers that may be lost; * is all but SP.')] = '*',
@@ -573,13 +671,72 @@ def _compose(spec: Annotated[str, typer.Argument(metavar='SPEC', help="What is w
     """Write a program to order and prove it for all inputs.
 
     Example: z80lit write 'A -> A*8 & 0xFF'"""
+    wanted = _spec(spec, clobbers)                    # before torch is loaded, which takes seconds
     try: from z80lit import sft
     except ModuleNotFoundError as e: _fail(f"{e.name} is missing: the learner is an extra, pip install 'z80lit[learn]'")
-    try: done = sft.write(spec, clobbers, draws)
+    try: done = sft.write(wanted, draws=draws)
     except (ValueError, OSError) as e: _fail(_cut(str(e), 300))
     if as_json: _print_json(done.as_dict())
     else: typer.echo(str(done))
     raise typer.Exit(0 if done.proved else 1)
+
+# %% ../nbs/10_cli.ipynb #5438305c
+def _put_code(out:Path, code:bytes, origin:int, given:Path|None=None):
+    "Write a program to a file, as Intel HEX if it is called so"
+    if str(out) == '-': _fail('-o: the output shows the report; name a file')
+    _check_outputs([given] if given else [], out)
+    _write(out, _rendered(SimpleNamespace(code=code, origin=origin, start=origin), _Output.ihex if _SUFFIXES.get(out.suffix.lower()) == _Form.ihex else _Output.bin))
+
+def _searched(spec:str, free:str, objective:str, budget:float, as_json:bool, out:Path|None) -> int:
+    "Search for a specification; the status"
+    from z80lit.search import search
+    wanted = _spec(spec, free)
+    try: result = search(wanted, ('bytes', 'tstates') if objective == 'both' else objective, budget_s=budget)
+    except ValueError as e: _fail(_cut(str(e), 300))
+    if out and result.programs: _put_code(out, result.program, 0)
+    typer.echo(json.dumps(vars(result.certificate), indent=1) if as_json else str(result))
+    return 0 if result.optimal else 1
+
+def _peeped(given:_Given, form:_Form|None, origin:str|None, live:str, objective:str, as_json:bool, out:Path|None) -> int:
+    "Optimise a program; the status"
+    from z80lit.peephole import optimise
+    at, form = 0x8000 if origin is None else _address(origin, '--origin'), form or _form(given)
+    if form == _Form.asm:
+        _assembly(given, at)                         # for its messages
+        what = given.path or _text(given)
+    else:
+        program = _program(given, form, None if form == _Form.ihex else f'{at}')
+        what, at = program.code, program.first
+    try: done = optimise(what, live, objective, at)
+    except ImportError as e: _fail(str(e))
+    except ValueError as e: _fail(_cut(str(e), 300))
+    if out and not done.refused: _put_code(out, done.code, done.origin, given.path)
+    if as_json: _print_json(done.as_dict())
+    else: typer.echo(done.report)
+    return 1 if done.refused else 0
+
+@app.command('optimise')
+def _optimise(ctx: typer.Context, what: Annotated[str|None, typer.Argument(metavar='SPEC|FILE', help='A specification, with -> in it; or a file, - for standard input.', show_default=False)] = None, code: _Code = None,
+              live: Annotated[str, typer.Option(metavar='NAMES', help='For a program: what is looked at afterwards, e.g. A,HL or A,CF; * is everything.')] = '*',
+              free: Annotated[str, typer.Option(metavar='NAMES', help='For a specification: registers that may be lost, e.g. B; flags may be.')] = '',
+              objective: Annotated[str, typer.Option(metavar='WHAT', help='bytes, tstates or both.')] = 'bytes',
+              budget: Annotated[float, typer.Option(metavar='SECONDS', min=0, help='For a specification: how long to search.')] = 300,
+              origin: Annotated[str|None, typer.Option(metavar='ADDRESS', help='For a program: where it lies, unless the source says so: by default 8000h.', show_default=False)] = None,
+              form: _From = None,
+              out: Annotated[Path|None, typer.Option('-o', metavar='FILE', help='Write the code that came out to FILE: Intel HEX if it is called .hex or .ihx, else machine code. Nothing is written if the program is refused.', show_default=False)] = None,
+              as_json: _Json = False):
+    """Find the cheapest program for a specification, or make a program cheaper.
+
+    Example: z80lit optimise 'A -> A*10' --free B
+
+    Example: z80lit optimise file.asm --live A,HL"""
+    if objective not in ('bytes', 'tstates', 'both'): _fail(f'--objective: {_cut(objective)!r} is not bytes, tstates or both')
+    if what and '->' in what and code is None:
+        _unused(ctx, 'this is for a program, and a specification is given', 'live', 'origin', 'form')
+        raise typer.Exit(_searched(what, free + ' F', objective, budget, as_json, out))
+    if what is None and code is None: _fail('give a SPEC, a FILE (- for standard input) or -c TEXT')
+    _unused(ctx, 'this is for a specification, and a program is given', 'free', 'budget')
+    raise typer.Exit(_peeped(_read(Path(what) if what else None, code), form, origin, live, objective, as_json, out))
 
 # %% ../nbs/10_cli.ipynb #982de7f5
 _bench = typer.Typer(**_plain, help='Measure this package on this machine.')
@@ -589,7 +746,7 @@ _Rounds = Annotated[int, typer.Option(metavar='N', min=1, help='Measure so often
 
 def _measured(bench, *args, record=None, as_json=False):
     "Call a bench; with JSON its lines go to the error stream and its record to the output"
-    _check_outputs(None, record)
+    _check_outputs((), record)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr if as_json else sys.stdout):
         kept = record or (Path(folder)/'run.jsonl' if as_json else None)
         status = bench(*args, kept)

@@ -256,13 +256,17 @@ def check_fuse(path:Path) -> Result:
     lines = [f'{n}: ' + '; '.join(wrong[n] or ['passes, but the right machine would not']) for n in given if n in failed ^ old]
     return Result('FUSE', path.name, len(given), len(given) - len(failed), lines, f'{len(failed & old)} more differ where the suite is out of date'*bool(failed & old))
 
-# %% ../nbs/11_conform.ipynb #4137804b
+# %% ../nbs/11_conform.ipynb #2e925d60
+def _said(e:Exception) -> str:
+    "What an exception says, in words"
+    return f'there is no {e}' if isinstance(e, KeyError) else str(e)
+
 def check_json(paths:list) -> Result:
     "Run the SingleStepTests files of one folder"
     wrong, cases = [], 0
     for path in tqdm(paths, desc='SingleStepTests', unit=' files', leave=False, disable=None):
         try: found = cases_of(json.loads(path.read_text()))
-        except (ValueError, KeyError, TypeError) as e: raise ValueError(f'{path.name}: not in the format of the SingleStepTests ({e!r})') from None
+        except (ValueError, KeyError, TypeError) as e: raise ValueError(f'{path.name}: not in the format of the SingleStepTests ({_said(e)})') from None
         wrong += run_cases(found, keep_q=1)
         cases += len(found.names)
     return Result('SingleStepTests', paths[0].name if len(paths) == 1 else f'{len(paths)} files', cases, cases - len(wrong), wrong)
@@ -286,13 +290,19 @@ ONE_OPCODE = r'((dd|fd) cb __ |(cb|dd|ed|fd) )?[0-9a-f]{2}\.json'
 KNOWN = {r'sst_z80_(?!.*trace)\w+\.npz': check_pack, r'(gap|program)_cases\w*\.jsonl\.gz': check_lines, r'(prelim|zexdoc|zexall)\.com': check_cpm,
          r'z80(full|doc|flags|docflags|ccf|memptr)\.tap': check_tape, r'tests\.in': check_fuse}
 
+def _holds_cases(path:Path) -> bool:
+    "Does a JSON file under any name begin as those of the SingleStepTests do, with a list of cases?"
+    if path.suffix.lower() != '.json': return False
+    with open(path, 'rb') as f: start = f.read(2000)
+    return bool(re.match(rb'\s*\[\s*\{', start)) and b'"name"' in start and b'"initial"' in start
+
 def suites(path:Path) -> list: # [(file, function that runs it and returns its Result)]
     "The suites at `path`, a file or a folder that is looked through; ValueError if there is none"
     if not path.exists(): raise ValueError(f'{path}: no such file or folder')
     files = sorted(p for p in path.rglob('*') if p.is_file()) if path.is_dir() else [path]
     found, folders = [], defaultdict(list)
     for p in files:
-        if re.fullmatch(ONE_OPCODE, p.name.lower()): folders[p.parent].append(p)
+        if re.fullmatch(ONE_OPCODE, p.name.lower()) or _holds_cases(p): folders[p.parent].append(p)
         found += [(p, lambda p=p, check=check: check(p)) for pattern, check in KNOWN.items() if re.fullmatch(pattern, p.name.lower())]
     found += [(ps[0], lambda ps=ps: check_json(ps)) for ps in folders.values()]
     if not found: raise ValueError(f'{path}: no test suite that z80lit knows (SingleStepTests JSON or packs, gap or program cases, prelim, zexdoc, zexall, z80test tapes, FUSE)')
@@ -323,7 +333,7 @@ def conform(path, # a file or a folder
         for file, run in found:
             start = time.process_time()
             try: results.append(run())
-            except (ValueError, KeyError, OSError, RuntimeError) as e: raise ValueError(f'{file}: {e}') from None
+            except (ValueError, KeyError, OSError, RuntimeError) as e: raise ValueError(f'{file}: {_said(e)}') from None
             rows.append(row_of(results[-1], time.process_time() - start))
             print(json.dumps(rows[-1]) if as_json else report(results[-1]), flush=True)
     except ValueError as e:

@@ -157,8 +157,8 @@ class Disk(Folder):
         return min(LAST + 1, -(-size // RECORD))
 
     def data(self, name:str) -> bytearray|None:
-        "What `name` holds, in whole records; None if there is no such file"
-        if name not in self.open and self.at and (path := self.path(name)).exists():
+        "What `name` holds, in whole records; None if there is no such file, or no name"
+        if name and name not in self.open and self.at and (path := self.path(name)).exists():
             data = _read_plain(path)
             if len(data) > (LAST + 1)*RECORD: raise Refused(f'{path.name}: more than the 8 MiB that a file can have')
             self.open[name] = bytearray(data + b'\x1a'*(-len(data) % RECORD))
@@ -501,7 +501,7 @@ def _bios(s, k:int):
 def _bdos(s, number:int):
     "Serve call `number` of the BDOS: its result"
     try: return CALLS.get(number, lambda s: 0)(s)
-    except OSError as e: raise Refused(f'{Path(e.filename or "").name}: {e.strerror}') from None
+    except OSError as e: raise Refused(f'{Path(str(e.filename)).name}: {e.strerror}') from None
 
 def serve(s) -> int|None: # the number of the call; None if it was one of the BIOS
     "Do what the halted machine asks for"

@@ -30,6 +30,7 @@ import numpy as np
 from numba import config, from_dtype, njit, types
 
 from . import isa
+from .asm import Assembly
 from .isa import disassemble
 
 # %% ../nbs/01_emulator.ipynb #c77a1440
@@ -973,9 +974,11 @@ class Z80:
     flags = property(lambda self: flag_string(self.f), doc="F by letter")
     outputs = property(lambda self: _port_writes(self.state), doc="(port, byte) of the last 256 writes to ports")
 
-    def load(self, code, at:int=0) -> 'Z80':
-        "Copy `code` (bytes, or numbers 0..0FFh) to address `at`; ValueError if it does not fit"
-        code, at = _bytes(code), _whole('address', at, 0xFFFF)
+    def load(self, code, at:int|None=None) -> 'Z80':
+        "Copy `code` to address `at`, by default 0: bytes, or numbers 0..0FFh; ValueError if it does not fit. An `Assembly` goes to its own place, and PC to its start"
+        if isinstance(code, Assembly) and at is not None: raise ValueError(f'an Assembly goes to its origin, {isa._hex(code.origin, 4)}: for another place load its code')
+        if isinstance(code, Assembly): self.pc, code, at = code.start, code.code, code.origin
+        code, at = _bytes(code), _whole('address', 0 if at is None else at, 0xFFFF)
         if at + len(code) > 65536: raise ValueError(f'{len(code)} bytes do not fit at {isa._hex(at, 4)}')
         self.memory[at:at + len(code)] = code
         return self

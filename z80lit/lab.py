@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['SETTABLE', 'Mark', 'Code', 'Sheet', 'Page', 'Shown', 'dump', 'Look', 'look', 'plot_trace', 'Spot', 'Profile',
-           'profile', 'Listing', 'number', 'Request', 'read_line', 'Run', 'run_cell', 'z80_magic',
-           'load_ipython_extension', 'Stepper', 'stepper', 'Panel']
+           'profile', 'Listing', 'Request', 'read_line', 'Run', 'run_cell', 'z80_magic', 'load_ipython_extension',
+           'Stepper', 'stepper', 'Panel']
 
-# %% ../nbs/01d_lab.ipynb #8d5605c4
-import html, importlib, keyword, re
+# %% ../nbs/01d_lab.ipynb #e023e7c8
+import builtins, html, importlib, keyword, re
+from reprlib import repr as brief
 from typing import NamedTuple
 
 import numpy as np
 
-from .asm import AsmError, assemble_source
+from .asm import AsmError, Assembly, assemble_source, number
 from .bus import Trace, _event, watch
 from .emulator import LOG, NAMES, Stop, Z80, _limit, _whole, get_register
 from .isa import _hex, disassemble
@@ -107,10 +108,16 @@ def dump(memory,       # uint8, (65536,)
     more = f'... {len(rows) - _ROWS} more rows' if len(rows) > _ROWS else ''
     return Sheet(['', *(f'{k:X}' for k in range(16)), 'text'], [_dump_row(memory, int(r), wanted, changed) for r in rows[:_ROWS]], more)
 
-# %% ../nbs/01d_lab.ipynb #6febe283
+# %% ../nbs/01d_lab.ipynb #9d49bd83
+def _need(kind, value, who:str):
+    if not isinstance(value, kind): raise ValueError(f'{who}, not {brief(value)}')
+
+def _plural(n:int, what:str) -> str: return f"{n:,} {what}{'s'*(n != 1)}"
+
 class Look(Shown):
     "A machine at one moment; shows what is different from the look `since`"
     def __init__(self, cpu, since=None):
+        _need(Z80, cpu, 'look takes a Z80')
         self.registers = {n: getattr(cpu, n) for n in _MAIN + _OTHER}
         self.memory, self.tstates, self.instructions, self.halted = cpu.memory.copy(), cpu.tstates, cpu.instructions, bool(cpu.halted)
         self.was = since.registers if since else {}
@@ -125,7 +132,7 @@ class Look(Shown):
 
     def _clock(self) -> str:
         plus = [f' (+{n:,})' for n in self.passed] if self.passed else ['', '']
-        return f"{self.tstates:,} T-states{plus[0]}, {self.instructions:,} instructions{plus[1]}{', halted'*self.halted}"
+        return f"{self.tstates:,} T-states{plus[0]}, {_plural(self.instructions, 'instruction')}{plus[1]}{', halted'*self.halted}"
 
     def _page(self) -> Page:
         return Page([*_machine_sheets(self.registers, self.was), *([dump(self.memory, self.changed, self.changed)] if self.changed.any() else []), self._clock()])
@@ -133,7 +140,8 @@ class Look(Shown):
 def look(cpu # a `Z80`
         ) -> Look:
     "Look at a machine: what changed since the last look at it?"
-    vars(cpu)['looked'] = seen = Look(cpu, vars(cpu).get('looked'))
+    seen = Look(cpu, getattr(cpu, '__dict__', {}).get('looked'))
+    vars(cpu)['looked'] = seen
     return seen
 
 # %% ../nbs/01d_lab.ipynb #b596ef01
@@ -167,6 +175,7 @@ def plot_trace(steps:Trace,   # at least one step; about 40 can be read
                registers=None # names; by default those that change, but F
               ):
     "Draw registers over T-states, with each instruction where it begins"
+    _need(list, steps, 'plot_trace takes the steps of a Trace')
     if not steps: raise ValueError('there is no step in this trace to draw')
     changed = {n for s in steps for n in s.registers}
     names = list(registers or [n for n in NAMES if n in changed - {'f'}]) or ['pc']
@@ -210,6 +219,7 @@ def profile(cpu, # a `Z80`
             budget:int=1_000_000 # T-states; the last instruction is finished
            ) -> Profile:
     "Run `cpu` until HALT or for `budget` T-states, as `cpu.run` does, and account for every T-state"
+    _need(Z80, cpu, 'profile takes a Z80')
     spots, end = {}, cpu.tstates + _whole('budget', budget, 2**62 - 1)
     while cpu.tstates < end and (event := _event(cpu.state)) != 'm':
         at = None if event else cpu.pc
@@ -233,9 +243,10 @@ def _some(code, most:int=8) -> str:
 class Listing(Shown, list):
     "The lines of an `Assembly`, without blank ones at both ends; shows itself as a table"
     def __init__(self, assembly):
+        _need(Assembly, assembly, 'Listing takes an Assembly')
         shown = [k for k, line in enumerate(assembly.lines) if line.text.strip()]
         super().__init__(assembly.lines[shown[0]:shown[-1] + 1] if shown else [])
-        self.origin, self.code, self.symbols = assembly.origin, assembly.code, assembly.symbols
+        self.origin, self.code, self.symbols, self.start = assembly.origin, assembly.code, assembly.symbols, assembly.start
 
     end = property(lambda self: self.origin + len(self.code), doc="The address behind its last byte")
     t = property(lambda self: sum(line.t for line in self), doc="T-states of all lines once, no conditional jump taken")
@@ -245,16 +256,6 @@ class Listing(Shown, list):
         rows = [[_at(line.address), _some(line.code), Code(_text(line)), _time(line.t, line.t_taken), total if line.t else ''] for line, total in zip(self, totals)]
         more = f'... {len(rows) - _LINES} more lines, {self.t:,} T-states in all' if len(rows) > _LINES else ''
         return Sheet(['address', 'bytes', 'source', 'T-states', 'total'], rows[:_LINES], more, right=['T-states', 'total'])
-
-# %% ../nbs/01d_lab.ipynb #21c09e07
-_NUMBER = re.compile(r'(?:0x|[$#])([0-9a-f]+)|([0-9][0-9a-f]*)h|(?:0b|%)([01]+)|([01]+)b|([0-9]+)', re.I)
-
-def number(text:str) -> int:
-    "The value of a number such as 31, 1Fh, 0x1F, $1F, #1F, 11111b or %11111; ValueError when it is none"
-    m = _NUMBER.fullmatch(text)
-    hint = f'; in hex it is 0{text}h' if re.fullmatch('[0-9a-f]+', text, re.I) else ''
-    if not m: raise ValueError(f'{text!r} is no number{hint}')
-    return int(m[m.lastindex], (16, 16, 2, 2, 10)[m.lastindex - 1])
 
 # %% ../nbs/01d_lab.ipynb #84dbfb4f
 _MAGIC = '%%z80 '
@@ -310,6 +311,7 @@ def _read_option(request, name, value, column):
         if not value: raise AsmError('a budget of 0 T-states runs nothing', 'T-states, from 1 on', column + 7)
     if name == '-o' and not value: raise AsmError('-o names no variable', '-o NAME', column)
     if name == '-o' and (not value.isidentifier() or keyword.iskeyword(value)): raise AsmError(f'{value!r} is no name for a variable', '-o NAME', column)
+    if name == '-o' and hasattr(builtins, value): raise AsmError(f"{value!r} means something in Python, and would be lost", '-o and another name', column)
     request.options[name] = value
 
 def read_line(line:str # what stands behind `%%z80 `
@@ -329,7 +331,7 @@ def read_line(line:str # what stands behind `%%z80 `
 # %% ../nbs/01d_lab.ipynb #04d44925
 def _machine(program:Listing, registers:dict, memory:list) -> Z80:
     "A machine with the program called, these registers, and these (address, bytes) in memory"
-    cpu = Z80(**{'pc': program.origin} | registers)
+    cpu = Z80(**{'pc': program.start} | registers)
     if 'sp' not in registers and program.end < 65536:
         cpu.sp -= 2
         cpu.load(program.end.to_bytes(2, 'little'), cpu.sp)
@@ -376,8 +378,7 @@ class Run(Shown):
 
     def _end(self) -> str:
         why = {Stop.HALTED: 'Halted', Stop.BREAKPOINT: 'Returned', Stop.BUDGET: f'Stopped, with its budget of {self.budget:,} T-states used up,'}[self.stop]
-        n = self.after.instructions
-        return f"{why} after {self.after.tstates:,} T-states and {n:,} instruction{'s'*(n != 1)}."
+        return f"{why} after {self.after.tstates:,} T-states and {_plural(self.after.instructions, 'instruction')}."
 
     def _page(self) -> Page:
         now, was, wrote = self.after.registers, self.before.registers, _wrote(self.cpu, self.before.memory)
@@ -409,12 +410,12 @@ def z80_magic(line:str, cell:str|None=None):
     First line: `%%z80 [REGISTER=VALUE ...] [mem@ADDRESS=BYTE,BYTE ...] [budget=T-STATES] [trace] [-o NAME]`
 
     - `REGISTER=VALUE`: a register, pair, half, shadow register or flag, as in `a=3 hl=9000h ixh=1 bc'=0 cf=1`; the others are 0, SP is FFEEh
-    - `mem@ADDRESS=BYTE,BYTE`: bytes in memory, as in `mem@9000h=1,2,0FFh`
+    - `mem@ADDRESS=BYTE,BYTE`: bytes in memory, as in `mem@9000h=1,2,0FFh`; numbers, as everywhere here, so 10 is ten and 10h sixteen
     - `budget=T-STATES`: when to stop what does not end; 10,000,000, or 10,000 with `trace`
     - `trace`: show every instruction as it was executed
-    - `-o NAME`: leave the machine in a variable
+    - `-o NAME`: leave the machine in a variable; not one that Python has already, such as `print`
 
-    Numbers are 31, 1Fh, 0x1F, $1F, #1F, 11111b or %11111. The program stands at 0 unless ORG says otherwise. It ends with a HALT, with the RET
+    Numbers are 31, 1Fh, 0x1F, $1F, #1F, 11111b or %11111. The program stands at 0 unless ORG says otherwise, and starts at its beginning unless END does. It ends with a HALT, with the RET
     to its caller (whose address lies at SP), or by running off its end. The listing has for each line its address, its bytes, its T-states (if two:
     jump not taken/taken), and the sum of T-states up to it when no conditional jump is taken.
 
@@ -442,6 +443,7 @@ def load_ipython_extension(ipython):
 class Stepper(Shown):
     "A `Z80` that goes forward and back; `program` is the listing to show, if there is one"
     def __init__(self, cpu, program:Listing|None=None):
+        _need(Z80, cpu, 'Stepper takes a Z80')
         self.cpu, self.program, self.steps, self._undo = cpu, program, Trace(), []
 
     at = property(lambda self: len(self.steps), doc="How many steps have been made")
@@ -527,6 +529,9 @@ def stepper(source:str,   # assembly
            ) -> Stepper:
     "A program ready to be stepped through, called as `%%z80` calls it"
     program = Listing(assemble_source(source))
+    if not program.code: raise ValueError('there is no program in this source')
+    try: memory = [(at, code) for at, code in memory]
+    except (TypeError, ValueError): raise ValueError(f'memory takes pairs of an address and bytes, not {brief(memory)}') from None
     cpu = _machine(program, registers, memory)
     clash = _clash(program, memory)
     if clash: raise ValueError(clash[1])
@@ -556,6 +561,7 @@ def _option(k, here, address, text) -> str:
 class Panel:
     "A `Stepper` with buttons; needs ipywidgets"
     def __init__(self, stepper):
+        _need(Stepper, stepper, 'Panel takes a Stepper')
         w = _extra('ipywidgets')
         self.stepper, self.state, self.lines = stepper, w.HTML(), w.Select(layout=w.Layout(flex='none'))
         self.back, self.step, self.to = (w.Button(description=d, tooltip=t) for d, t in [

@@ -620,6 +620,9 @@ def write(spec:str|Spec,          # what is wanted, such as 'A -> A*8 & 0xFF'
          ) -> Written:
     "A program for a specification, proved if the model finds one. `Outside` for forms it was not taught, SpecError for a line that makes no sense"
     if isinstance(spec, str): spec = Spec(spec, clobbers=clobbers)
+    if not isinstance(spec, Spec): raise ValueError(f'{spec!r} is no specification: give a line or a Spec')
+    for name, value in (('draws', draws), ('seed', seed)):
+        if not isinstance(value, int) or value < 0: raise ValueError(f'{name} = {value!r}: a whole number from 0 on')
     if spec.outputs[0].place.kind == 'memory' and not spec.ends: spec = replace(spec, ends='halt')
     model, first = model or trained(), None
     programs = candidates(model, spec, draws, seed=seed)

@@ -13,7 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/05c_record.ipynb #77c8931f
+# %% ../nbs/05c_record.ipynb #ca4f00cf
+from filelock import FileLock, Timeout
+from joblib import Parallel, delayed
 from tqdm import tqdm
 
 # %% ../nbs/05c_record.ipynb #703e36e2
@@ -51,12 +53,14 @@ def circumstances() -> dict:
 
 # %% ../nbs/05c_record.ipynb #77b435f0
 class Recorder:
-    "Writes a run to `path`: a header, a line for each `row`, a summary. Use with `with`; `close` completes it."
+    "Writes a run to `path`: a header, a line for each `row`, a summary. Use with `with`; `close` completes it. BlockingIOError while another process writes the same record."
     def __init__(self, path: str|Path, config: dict, seed: int|None = None, rows: list[dict] = ()):
         self.path, self.part = Path(path), Path(f'{path}.part')
         self.header = {'format': 'z80lit.run/1', 'config': config, 'seed': seed} | circumstances()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.file = None
+        self.file, self.lock = None, FileLock(f'{path}.lock', blocking=False)
+        try: self.lock.acquire()
+        except Timeout: raise BlockingIOError(f'{path}: another process is writing this record') from None
         self.rewind(rows)
 
     def rewind(self, rows: list[dict]):
@@ -78,7 +82,10 @@ class Recorder:
         os.replace(self.part, self.path)
 
     def __enter__(self): return self
-    def __exit__(self, *error): self.file.close()
+    def __exit__(self, *error):
+        self.file.close()
+        self.lock.release()
+        Path(self.lock.lock_file).unlink(missing_ok=True)
 
 # %% ../nbs/05c_record.ipynb #cd051d9c
 def write_run(path: str|Path, config: dict, rows: list[dict], summary: dict, seed: int|None = None):
@@ -106,13 +113,19 @@ def read_run(path: str|Path) -> Run:
     summary = values.pop()['summary'] if 'summary' in values[-1] else None
     return Run(values[0], values[1:], summary)
 
+# %% ../nbs/05c_record.ipynb #74de8df9
+def _timed(run, cell):
+    "The row of a cell: its arguments, what `run` says, and processor seconds."
+    start = time.process_time()
+    return {**cell, **run(**cell), 'cpu': round(time.process_time() - start, 1)}
+
 # %% ../nbs/05c_record.ipynb #d5f01456
 def study(path: str|Path,        # the record to write
           config: dict,          # what all cells have in common
           cells: Iterable[dict], # keyword arguments, one dict a cell
           run: Callable          # called with a cell's arguments, returns a dict for its row
          ) -> Run:
-    "Run all cells which the record at `path` has not got yet, one after the other. ValueError when the record there is of another study."
+    "Run all cells which the record at `path` has not got yet, one after the other or as `joblib.parallel_config` says. ValueError when the record there is of another study."
     cells, done = list(cells), []
     for old in filter(Path.exists, map(Path, (f'{path}.part', str(path)))):
         header, done, summary = read_run(old)
@@ -120,9 +133,9 @@ def study(path: str|Path,        # the record to write
         break
     have = lambda cell: any(cell.items() <= row.items() for row in done)
     if all(map(have, cells)) and Path(path).exists(): return read_run(path)
+    todo = [c for c in cells if not have(c)]
+    answers = Parallel(return_as='generator_unordered')(delayed(_timed)(run, c) for c in todo)
     with Recorder(path, config, rows=done) as record:
-        for cell in tqdm([c for c in cells if not have(c)], unit='cell', disable=None):
-            start = time.process_time()
-            record.row(**cell, **run(**cell), cpu=round(time.process_time() - start, 1))
+        for row in tqdm(answers, total=len(todo), unit='cell', disable=None): record.row(**row)
         record.close(cells=len(cells))
     return read_run(path)
