@@ -16,7 +16,7 @@ def call(*args, input=None):
 
 def shell(*args, input=b'', **options):
     "The command in a process of its own"
-    return subprocess.run([sys.executable, '-c', 'from z80lit.cli import main; main()', *map(str, args)], input=input, capture_output=True, **options)
+    return subprocess.run([sys.executable, '-m', 'z80lit.cli', *map(str, args)], input=input, capture_output=True, **options)
 
 def test_version_and_help():
     assert call('--version').output == f'z80lit {z80lit.__version__}\n'

@@ -102,7 +102,7 @@ class _Form(str, Enum):
 _SUFFIXES = dict.fromkeys(('.asm', '.z80', '.s', '.mac'), _Form.asm) | dict.fromkeys(('.bin', '.rom', '.com'), _Form.bin) | dict.fromkeys(('.hex', '.ihx', '.ihex'), _Form.ihex)
 
 def _is_hex(data:bytes) -> bool: return bool(re.fullmatch(rb'[0-9A-Fa-f\s]+', data))
-def _is_pairs(data:bytes) -> bool: return _is_hex(data) and all(len(word) % 2 == 0 for word in data.split())
+def _is_pairs(data:bytes) -> bool: return _is_hex(data) and all(len(word) % 2 == 0 for word in data.split()) and not re.match(rb'\s*(db|defb)\s', data, re.I)
 
 def _is_text(data:bytes) -> bool:
     "Has it no control characters but those of a text, and is nine tenths of it plain?"
@@ -654,7 +654,8 @@ def _hint(verdict):
     "Say so if the program fails only because it changes a register that is no output"
     from z80lit.verify import FLAGS
     kept = sorted({'F' if n in FLAGS else n.upper() for n in verdict.expected if n in verdict.spec.preserved})
-    if kept: typer.echo(f"z80lit: {', '.join(kept)} must stay as before, being no output; if a change does no harm: --clobbers '{verdict.spec.clobbers} {' '.join(kept)}'".replace("' ", "'"), err=True)
+    if 'SP' in kept: typer.echo('z80lit: SP must be as before at the end: what is pushed must be popped', err=True)
+    elif kept: typer.echo(f"z80lit: {', '.join(kept)} must stay as before, being no output; if a change does no harm: --clobbers '{verdict.spec.clobbers} {' '.join(kept)}'".replace("' ", "'"), err=True)
 
 # %% ../nbs/10_cli.ipynb #4a2a4ca7
 def _spec(line:str, clobbers:str):
@@ -827,3 +828,6 @@ def _info(as_json: _Json = False):
             'core': f"{'compiled' if f['compiled'] else 'not compiled yet'}, cache: {f['cache'] or 'none, there is no place to write'}",
             **{f'extra {e}': said(d) for e, d in f['extras'].items()}, 'GPU': f['gpu'] or 'none that Numba can use'}
     for name, text in rows.items(): typer.echo(f'{name:12} {text}')
+
+# %% ../nbs/10_cli.ipynb #a4e5855c
+if __name__ == '__main__' and '__file__' in globals(): main()     # a notebook has no file

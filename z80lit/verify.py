@@ -89,8 +89,8 @@ def cut(text:str) -> list:
 ADDRESS = re.compile(r'\(\s*(?:\d\w*|i[xy]\s*[+-]\s*\w+|(?:bc|de|hl|ix|iy|sp)\s*[+-]\s*\w+)\s*\)', re.I)
 
 def no_brackets(text:str):
-    "Raise SpecError where parentheses stand around a register as they do in assembly, or around all that is an address"
-    found = [name for before, name in re.findall(r'(\w*)\s*\(\s*([a-zA-Z]\w*)\s*\)', text) if atoms(name.lower()) and name.lower() not in FLAGS and (not before or iskeyword(before))]
+    "Raise SpecError where parentheses stand around a register pair as they do in assembly, or around all that is an address; (A) is an expression like any other"
+    found = [name for before, name in re.findall(r'(\w*)\s*\(\s*([a-zA-Z]\w*)\s*\)', text) if len(name) > 1 and atoms(name.lower()) and name.lower() not in FLAGS and (not before or iskeyword(before))]
     if ADDRESS.fullmatch(text): found.append(text[1:-1].strip())
     if found: raise SpecError(f'({found[0]}): memory is written mem[{found[0]}], and a register without parentheses')
 
@@ -99,6 +99,7 @@ def parsed(text:str, mode:str='eval'):
     no_brackets(text.strip())
     try: return ast.parse(re.sub(r'\b(\d[0-9a-fA-F]*)[hH]\b', r'0x\1', text.strip()), mode=mode).body
     except SyntaxError: raise SpecError(f'cannot read {text!r}') from None
+    except (RecursionError, MemoryError): raise SpecError(f'an expression of {len(text):,} characters is too deep: {text[:40]!r} ...') from None
 
 def constant(text:str) -> int:
     "The value of a number"
