@@ -16,6 +16,7 @@ import numpy as np
 try: import torch
 except ModuleNotFoundError: raise ModuleNotFoundError("torch is missing; it comes with the extra learn: pip install 'z80lit[learn]'", name='torch') from None
 from tqdm import tqdm
+from .attempts import marks
 from .generator import generate
 from .isa import disassemble
 from .model import PRESETS, Model, Training, build, compose, fit, learning_curves, save
@@ -91,9 +92,7 @@ def in_general(task: Task, program: bytes) -> str:
 # %% ../nbs/08_sft.ipynb #22f77756
 def verdicts(tasks: list[Task], programs: list[bytes], k: int = 8, seed: int = 0) -> np.ndarray:
     "(2, N) bool: right for the given input; right for it and for `k` other inputs."
-    others = [o for t in tasks for o in other_inputs(t, k, seed)]
-    given = score(tasks, programs).correct
-    return np.stack((given, given & score(others, [p for p in programs for _ in range(k)]).correct.reshape(-1, k).all(1)))
+    return np.stack(marks(tasks, [o for t in tasks for o in other_inputs(t, k, seed)], programs))
 
 # %% ../nbs/08_sft.ipynb #6bc1e71e
 def evaluate(model: Model, tasks: list[Task]) -> dict:
