@@ -22,7 +22,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from tqdm import tqdm
 from .record import Recorder, rewrite, write_run
 
@@ -297,8 +297,10 @@ def save(model: Model, path: str|Path):
     "Write the weights to `path` (.safetensors) and the configuration to the .json beside it."
     path, about = _weights_path(path), {'format': 'z80lit.model/1', 'config': asdict(model.config)}
     weights = {k: w.detach().cpu().contiguous() for k, w in model.state_dict().items()}
-    rewrite(path.with_suffix('.json'), lambda p: p.write_text(json.dumps(about, indent=1) + '\n'))
-    rewrite(path, lambda p: save_file(weights, p))
+    def both(p):             # the weights first, beside their place: when they do not fit, the old configuration stays too
+        p.write_bytes(serialize(weights))
+        rewrite(path.with_suffix('.json'), lambda p: p.write_text(json.dumps(about, indent=1) + '\n'))
+    rewrite(path, both)
 
 # %% ../nbs/06_model.ipynb #6dd3e1ac
 def _read_config(path: Path) -> Config:
@@ -400,7 +402,7 @@ def save_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.G
         tensors |= {f'optimizer.{i}.{k}': torch.as_tensor(v).cpu() for k, v in state.items()}
     for name, weights in sets.items(): tensors |= {f'set.{name}.{i}': w.cpu().contiguous() for i, w in enumerate(weights)}
     about = {'format': 'z80lit.training/1', 'identity': identity, 'rows': rows}
-    rewrite(path, lambda p: save_file(tensors, p, metadata={'z80lit': json.dumps(about)}))
+    rewrite(path, lambda p: p.write_bytes(serialize(tensors, metadata={'z80lit': json.dumps(about)})))
 
 # %% ../nbs/06_model.ipynb #c9dbfe32
 def load_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.Generator, **sets: list[torch.Tensor]) -> list[dict]:

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 import z80lit
 from .emulator import Stop, registers, run_batch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from tqdm import tqdm
 from .generator import ADD, NUMBER, alu, generate, ld
 from .model import BOS, EOS, PAD, Config, Model, Tokens, load_state, sample, save_state, schedule, train_step
@@ -539,7 +539,7 @@ def save_pairs(model:PairModel, path:str|Path, half:bool=True, **about):
     r = model.context
     header = {'format': FORMAT, 'config': asdict(model.config), 'reader': {'k': r.k, 'read': r.read, 'derived': r.derived}} | about
     weights = {n: w.detach().cpu().to(torch.bfloat16 if half else w.dtype).contiguous() for n, w in model.state_dict().items()}
-    rewrite(path, lambda p: save_file(weights, p, metadata={'z80lit': json.dumps(header)}))
+    rewrite(path, lambda p: p.write_bytes(serialize(weights, metadata={'z80lit': json.dumps(header)})))
 
 def about_pairs(path:str|Path) -> dict:
     "The header of a checkpoint. Raises FileNotFoundError or ValueError, naming the file"
