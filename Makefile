@@ -4,13 +4,20 @@
 # make lab     the book in JupyterLab
 # make lab-test  every chapter run from top to bottom in JupyterLab, by a real browser (needs Chromium)
 # make export  after editing a notebook: the package, clean notebooks and the README
-# Each needs Python 3.11 or later and make, and creates .venv when it is missing. `make PYTHON=python3.12` picks an interpreter.
+# Each needs Python 3.11 or later and make, and creates .venv when it is missing. Besides:
+#   PYTHON=python3.12             picks an interpreter
+#   TORCH=cpu or TORCH=default    torch for processors alone, or the usual one, on Linux with some gigabytes of CUDA; if not said: cpu on a Linux without an NVIDIA card
+#   CONSTRAINTS=                  the newest versions of everything in place of those that were tested
 
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
   $(shell $p -c 'import sys; sys.version_info >= (3, 11) and print("$p")' 2>/dev/null)))
 bin := .venv/bin
 python := $(bin)/python
 with_bin := PATH="$(CURDIR)/$(bin):$$PATH"
+TORCH ?= $(if $(filter Linux,$(shell uname)),$(if $(shell command -v nvidia-smi),default,cpu),default)
+CONSTRAINTS ?= constraints.txt
+torch := $(filter torch%,$(shell sed -n 's/^learn_requirements = //p' settings.ini))
+pip := $(python) -m pip install --disable-pip-version-check --quiet $(CONSTRAINTS:%=--constraint %)
 book := $(wildcard nbs/*.ipynb nbs/*.css nbs/*.scss nbs/*.svg nbs/*.yml nbs/runs/*) _quarto.yml settings.ini
 
 .PHONY: reproduce test docs lab lab-test export
@@ -26,7 +33,7 @@ test: .venv/.dev
 	$(python) -c 'from z80lit.emulator import Z80; Z80().step()'
 	$(with_bin) nbdev_test --n_workers 2 --timing
 	$(MAKE) --no-print-directory docs
-	$(python) -m pytest tests --ignore tests/test_house.py --durations 10
+	$(python) -m pytest tests --ignore tests/test_house.py --numprocesses 2 --dist loadfile --durations 10
 
 docs: _docs/sitemap.xml
 
@@ -51,6 +58,13 @@ export: .venv/.dev
 	$(python) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@touch $@
 
-.venv/.learn .venv/.dev: .venv/.%: .venv/.made settings.ini setup.py
-	$(python) -m pip install --disable-pip-version-check --quiet --editable '.[$*]'
+.venv/.torch: .venv/.made
+ifeq ($(TORCH),cpu)
+	@echo 'torch: the build for processors; for the usual one: make TORCH=default'
+	@$(pip) --no-deps --retries 0 --timeout 20 --index-url https://download.pytorch.org/whl/cpu '$(torch)' 2>/dev/null || echo 'torch: no such build within reach, so the usual one'
+endif
+	@touch $@
+
+.venv/.learn .venv/.dev: .venv/.%: .venv/.torch settings.ini setup.py $(CONSTRAINTS)
+	$(pip) --editable '.[$*]'
 	@touch $@

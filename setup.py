@@ -15,6 +15,7 @@ readme = here/'README.md'
 setup(
     name=cfg['lib_name'], version=cfg['version'], description=cfg['description'], keywords=cfg['keywords'].split(),
     author=cfg['author'], author_email=cfg['author_email'], url=cfg['git_url'], license='Apache-2.0',
+    classifiers=[f'Programming Language :: Python :: {v}' for v in cfg['pythons'].split()] + ['Typing :: Typed'],
     long_description=readme.read_text(encoding='utf-8') if readme.exists() else '', long_description_content_type='text/markdown',
     packages=find_packages(include=['z80lit', 'z80lit.*']), include_package_data=True, zip_safe=False,
     python_requires=f">={cfg['min_python']}", install_requires=shlex.split(cfg['requirements']),

@@ -143,7 +143,7 @@ def test_profile_accounts_for_everything():
         spots, steps = profile(cpus[0], 2000), trace(cpus[1], 2000)
         cpus[2].run(2000)
         assert len({(c.tstates, c.instructions, c.memory.tobytes()) for c in cpus}) == 1
-        assert spots.t == cpus[2].tstates and sum(s.count for s in spots) == len(steps)
+        assert spots.t == cpus[2].tstates and sum(s.times for s in spots) == len(steps)
         sums = {}
         for s in steps: sums[s.address] = sums.get(s.address, 0) + s.t
         assert {s.address: s.t for s in spots} == sums

@@ -14,6 +14,7 @@ from z80lit.model import CONTEXT, Config, build
 from z80lit.record import read_run, study, write_run
 from z80lit.rl import ALGORITHMS, SHARES, Knobs, gae, grouped, learn, objective, setting, surrogate, weights
 from z80lit.tasks import benchmark, leak, other_inputs
+from test_training import survives_kills
 
 torch.set_num_threads(1)
 TINY = Config(d=32, layers=1, heads=2, ff=64)
@@ -79,6 +80,22 @@ def test_the_state_of_another_run_is_refused(tmp_path):
     reward = lambda index, programs: np.ones(len(programs))
     learn(build(TINY), np.zeros((16, CONTEXT)), reward, Knobs(epochs=1, max_len=2), checkpoint=tmp_path / 'state')
     with pytest.raises(ValueError, match='another run'): learn(build(TINY), np.zeros((16, CONTEXT)), reward, Knobs(epochs=1, max_len=2, lr=1e-5), checkpoint=tmp_path / 'state')
+
+@pytest.mark.parametrize('name, writers', [('PPO', 1), ('GRPO', 2)])
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, name, writers):
+    def train(seed, record, checkpoint):
+        model, contexts = build(TINY, seed), np.arange(32)[:, None] % 16 * np.ones((1, CONTEXT), int)
+        knobs = setting(name, epochs=8, lr=3e-3, max_len=4, kl=0.1)
+        return model, learn(model, contexts, lambda index, programs: [len(p) - index[i] / 10 for i, p in enumerate(programs)], knobs, record, checkpoint, writers=writers)
+    assert survives_kills(train, tmp_path)
+
+def test_writers_share_equally_or_not_at_all():
+    "The programs depend on the number of writers, and it must divide the tasks of every update"
+    reward, rows = lambda index, programs: [sum(p) for p in programs], []
+    for writers in (None, 1, 2, 4): rows.append(learn(build(TINY), np.zeros((16, CONTEXT)), reward, Knobs(epochs=1, batch=8, max_len=4), writers=writers)[0]['reward'])
+    assert rows[0] == rows[1] and len(set(rows)) == 3
+    with pytest.raises(ValueError, match='3 writers in 1 processes cannot share updates of 8 and 8 tasks'): learn(build(TINY), np.zeros((16, CONTEXT)), reward, Knobs(batch=8), writers=3)
+    with pytest.raises(ValueError, match='8 and 1 tasks'): learn(build(TINY), np.zeros((17, CONTEXT)), reward, Knobs(batch=8), writers=2)
 
 def test_marks_tells_given_from_general():
     "The leak is right for the given input of most tasks and in general of few; the generator's programs for all inputs pass both"

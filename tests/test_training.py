@@ -1,5 +1,5 @@
 "Training by example and by reward: stopping, going on, recording, the main job in small."
-import signal, subprocess, sys, time, warnings
+import os, random, signal, subprocess, sys, time, warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from z80lit.dissect import pass_at, splits, supply, training_set
-from z80lit.model import CONTEXT, Config, Training, batches, build, encode, fit, schedule, validate
+from z80lit.model import CONTEXT, Config, Training, batches, build, encode, fit, has_bf16, load, pick_device, save, schedule, validate
 from z80lit.record import Recorder, read_run, study, write_run
 from z80lit import sft
 from z80lit.tasks import KINDS, article_context
@@ -24,35 +24,44 @@ def lesson(n=64, seed=0):
 def same(a, b): return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters()))
 def timeless(rows): return [{k: v for k, v in r.items() if k not in ('seconds', 'cpu')} for r in rows]
 
-VICTIM = '''
-import sys, time; sys.path.insert(0, {here!r})
-from test_training import *
-torch.set_num_threads(1)
-with Recorder({folder!r} + '/run.jsonl', asdict(KNOBS), 0) as record:
-    fit(build(TINY), *lesson(), KNOBS, record, {folder!r} + '/state.safetensors', tell=lambda row: time.sleep(100 if row['epoch'] > {after} else 0.05))
-'''
+def killed_until_done(job, record, seconds, seed=0):
+    """Run `job` in one child process after another, each killed with -9 at a random moment, until one has completed `record`; returns the number of rows each left behind.
+    `seconds` is what the whole job takes; the lives are shorter than a quarter of it at first and grow."""
+    left, rng, life = [], random.Random(seed), seconds / 4
+    while not record.exists():
+        child = os.fork()
+        if not child:
+            try: job()
+            finally: os._exit(0)
+        time.sleep(rng.uniform(0, life))
+        os.kill(child, signal.SIGKILL); os.waitpid(child, 0)
+        life *= 1.15
+        part = Path(f'{record}.part')
+        if part.exists():
+            with warnings.catch_warnings(): warnings.simplefilter('ignore'); left.append(len(read_run(part).rows))
+    return left
 
-@pytest.mark.parametrize('after', [1, 3])
-def test_killed_and_resumed_equals_uninterrupted(tmp_path, after):
-    torch.set_num_threads(1)
-    whole = build(TINY)
-    expected = fit(whole, *lesson(), KNOBS)
-    part = tmp_path / 'run.jsonl.part'
-    victim = subprocess.Popen([sys.executable, '-c', VICTIM.format(here=str(Path(__file__).parent), folder=str(tmp_path), after=after)])
-    try:
-        deadline = time.time() + 120
-        while not ((tmp_path / 'state.safetensors').exists() and part.read_text().count('"epoch"') >= after):
-            assert victim.poll() is None and time.time() < deadline
-            time.sleep(0.02)
-    finally: victim.send_signal(signal.SIGKILL); victim.wait()
-    assert not (tmp_path / 'run.jsonl').exists()
-    assert read_run(part).summary is None
-    resumed = build(TINY, seed=9)     # other weights: everything must come from the state
-    with Recorder(tmp_path / 'run.jsonl', asdict(KNOBS), 0) as record:
-        rows = fit(resumed, *lesson(), KNOBS, record, tmp_path / 'state.safetensors')
-        record.close(loss=rows[-1]['loss'])
-    assert same(whole, resumed)
-    assert timeless(read_run(tmp_path / 'run.jsonl').rows) == timeless(expected)
+def survives_kills(train, folder):
+    "`train(seed of the weights, record, checkpoint)` returns a model and rows. Killed at many moments, does it end with the weights and rows of a run that was left alone?"
+    train(0, None, None)              # what torch does once only
+    start = time.perf_counter()
+    whole, expected = train(0, None, None)
+    seconds = time.perf_counter() - start
+    def job():
+        with Recorder(folder/'run.jsonl', {}) as record:
+            _, rows = train(99 if (folder/'state').exists() else 0, record, folder/'state')      # other weights: everything must come from the state
+            record.close(rows=len(rows))
+    left = killed_until_done(job, folder/'run.jsonl', seconds)
+    print('rows at each kill:', left)
+    resumed, _ = train(99, None, folder/'state')
+    return len(set(left)) > 2 and same(whole, resumed) and timeless(read_run(folder/'run.jsonl').rows) == timeless(expected)
+
+@pytest.mark.parametrize('more', [{}, dict(ema=0.9, patience=3)])
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, more):
+    def train(seed, record, checkpoint):
+        model, knobs = build(TINY, seed), replace(KNOBS, epochs=12, **more)
+        return model, fit(model, *lesson(), knobs, record, checkpoint, validation=lesson(32, seed=5))
+    assert survives_kills(train, tmp_path)
 
 @pytest.mark.parametrize('more', [dict(ema=0.9), dict(patience=2), dict(ema=0.9, patience=2, epochs=12)])
 def test_resumed_with_an_average_and_a_best_equals_uninterrupted(tmp_path, more):
@@ -100,6 +109,49 @@ def test_seeds_decide_everything():
     assert timeless(fit(a, *lesson(), KNOBS)) == timeless(fit(b, *lesson(), KNOBS)) and same(a, b)
     fit(c, *lesson(), replace(KNOBS, seed=1))
     assert not same(a, c)
+
+def test_pieces_of_a_batch_add_up_to_it():
+    "Four programs at once instead of eight: the losses and weights of the whole batches but for rounding, and one run can go on as the other"
+    whole, cut = build(TINY), build(TINY)
+    one, two = fit(whole, *lesson(), KNOBS), fit(cut, *lesson(), KNOBS, micro=3)
+    assert [r['loss'] for r in two] == pytest.approx([r['loss'] for r in one], rel=1e-3)
+    for p, q in zip(whole.parameters(), cut.parameters()): torch.testing.assert_close(q, p, rtol=1e-2, atol=1e-3)
+    with pytest.raises(ValueError, match='micro=0'): fit(build(TINY), *lesson(), KNOBS, micro=0)
+
+def test_compiled_is_the_same():
+    "By the backend that needs no C++ compiler: what torch makes of the model, run as it is. The record and the weights belong to the model itself"
+    plain, fast = build(TINY), build(TINY)
+    knobs = replace(KNOBS, epochs=2)
+    one, two = fit(plain, *lesson(), knobs), fit(fast, *lesson(), knobs, compiler='eager')
+    assert [r['loss'] for r in two] == pytest.approx([r['loss'] for r in one], rel=1e-3)
+    for p, q in zip(plain.parameters(), fast.parameters()): torch.testing.assert_close(q, p, rtol=1e-2, atol=1e-3)
+
+@pytest.mark.parametrize('gpus, mps, rank, asked, given', [
+    (0, False, None, 'auto', 'cpu'), (0, True, None, 'auto', 'mps:0'), (2, True, None, 'auto', 'cuda:0'), (2, False, '1', 'auto', 'cuda:1'), (2, False, '1', 'cuda', 'cuda:1'),
+    (2, False, '1', 'cuda:0', 'cuda:0'), (2, False, None, 'cpu', 'cpu'), (0, True, '1', 'mps', 'mps:0'), (0, True, None, torch.device('mps:0'), 'mps:0'),
+    (0, False, None, 'cuda', None), (0, False, None, 'mps', None), (1, False, '1', 'cuda', None), (1, False, None, 'gpu', None), (1, False, None, 'cuda:x', None)])
+def test_one_function_picks_the_device(monkeypatch, gpus, mps, rank, asked, given):
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: gpus)
+    monkeypatch.setattr(torch.backends.mps, 'is_available', lambda: mps)
+    if rank: monkeypatch.setenv('LOCAL_RANK', rank)
+    else: monkeypatch.delenv('LOCAL_RANK', raising=False)
+    if given: assert pick_device(asked) == torch.device(given)
+    else:
+        with pytest.raises(ValueError, match=f'no device .* here: there are .*cpu'): pick_device(asked)
+
+def test_a_device_that_is_not_there_is_refused_by_name(tmp_path):
+    save(build(TINY), tmp_path/'m')
+    for make in (lambda d: build(TINY, device=d), lambda d: load(tmp_path/'m', d)):
+        with pytest.raises(ValueError, match="no device 'cuda:77' here"): make('cuda:77')
+
+def test_bfloat16_where_there_is_any(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_bf16_supported', lambda including_emulation: False)
+    monkeypatch.setattr(torch.backends.mps, 'is_macos_or_newer', lambda major, minor: major <= 13)
+    assert [has_bf16(torch.device(d)) for d in ('cpu', 'cuda', 'mps')] == [True, False, False]
+    dtypes, model = [], build(TINY)
+    model.blocks[0].feed.up.register_forward_hook(lambda module, inputs, out: dtypes.append(out.dtype))
+    for bf16 in (False, True): fit(model, *lesson(8), replace(KNOBS, epochs=1, bf16=bf16))
+    assert dtypes == [torch.float32, torch.bfloat16]
 
 def test_a_loss_that_is_no_number_stops_the_run():
     model = build(TINY)

@@ -57,7 +57,7 @@ class _Line(NamedTuple):
     text: str
     number: int
     file: str = ''
-    call: object = None  # the _Call that brought it in, if one did
+    call: '_Call|None' = None  # what brought it in, if a call did
 
     def trace(self):
         "The places that brought it in, the nearest first"
@@ -124,8 +124,8 @@ def _value(text):
     "The value of a number, 2**32 if it is too long to be of use; None if the text is no number"
     m = _NUMBER.fullmatch(text)
     if not m: return None
-    digits = m[m.lastindex].lstrip('0') or '0'
-    return int(digits, (16, 16, 2, 2, 10)[m.lastindex - 1]) if len(digits) <= 32 else 1 << 32
+    base, digits = next((b, d.lstrip('0') or '0') for b, d in zip((16, 16, 2, 2, 10), m.groups()) if d)
+    return int(digits, base) if len(digits) <= 32 else 1 << 32
 
 def _number(token):
     "The value of a number token"
@@ -279,10 +279,10 @@ def _all_parts(text, file='', call=None):
 # %% ../nbs/00b_asm.ipynb #318d0e0b
 class _Statement(NamedTuple):
     "A label, an order, or both"
-    label: _Token   # or None
-    name: _Token    # the mnemonic, directive or macro; None when there is only a label
-    rest: list      # the tokens of its operands
-    end: int        # the column after it
+    label: _Token|None
+    name: _Token|None  # the mnemonic, directive or macro; None when there is only a label
+    rest: list         # the tokens of its operands
+    end: int           # the column after it
     line: _Line
 
 def _end(tokens): return tokens[-1].column + len(tokens[-1].text)
@@ -333,7 +333,7 @@ def _split(tokens):
 class _Operand(NamedTuple):
     "The shape of an operand and the expression in it, or None"
     shape: str
-    expression: _Expression
+    expression: _Expression|None
     column: int
 
 def _enclosed(tokens):
@@ -368,7 +368,7 @@ def _shape(operand): return re.sub(r'\+d|\bnn?\b|\be\b|\b[0-9]+h?\b', '#', opera
 
 def _slot(operand):
     "The placeholder in an operand, or its number"
-    return int(operand.rstrip('h'), 16) if operand[0].isdigit() else re.search(r'\b(?:nn|[nde])\b', operand)[0]
+    return int(operand.rstrip('h'), 16) if operand[0].isdigit() else re.findall(r'\b(?:nn|[nde])\b', operand)[0]
 
 def _spellings(op):
     "The operand lists with which an Opcode may be written"
@@ -440,9 +440,9 @@ class _Later(NamedTuple):
 class _Row(NamedTuple):
     "What the first pass leaves of a statement: its address if it has one, how to make its bytes, and its Opcode if it has one"
     line: _Line
-    here: int = None
+    here: int|None = None
     emit: object = None
-    op: Opcode = None
+    op: Opcode|None = None
 
 # %% ../nbs/00b_asm.ipynb #3626c832
 class _Program:
@@ -988,9 +988,8 @@ def assemble_source(source,                # the source: a text, or the Path of 
                    ) -> Assembly:
     "Assemble a text or a file; AsmError says what is wrong with it and where"
     if not isinstance(source, (str, Path)): raise TypeError(f'assemble_source takes a text (str) or a Path, not {type(source).__name__}')
-    is_file = isinstance(source, Path)
-    text, file = (_as_text(source.read_bytes()), source.as_posix()) if is_file else (source, '')
-    if is_file and root is None: root = source.parent
+    text, file = (_as_text(source.read_bytes()), source.as_posix()) if isinstance(source, Path) else (source, '')
+    if isinstance(source, Path) and root is None: root = source.parent
     program, code, made = _assembled(text, file, origin, root, _given(defines or {}))
     symbols = {program.spelt[name]: value for name, value in program.symbols.items()}
     return Assembly(code, program.origin, symbols, made, program.origin if program.start is None else program.start, tuple(program.files))

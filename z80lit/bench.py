@@ -167,12 +167,7 @@ def serve():
 @contextmanager
 def json_child():
     "A process that runs `serve`, in pipes"
-    child = subprocess.Popen([sys.executable, '-c', 'from z80lit.bench import serve; serve()'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try: yield child
-    finally:
-        child.stdin.close()
-        child.stdout.close()
-        child.wait()
+    with subprocess.Popen([sys.executable, '-c', 'from z80lit.bench import serve; serve()'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child: yield child
 
 def by_json(programs) -> tuple: # (CPU seconds of both processes, outputs)
     "One JSON line a program to a child process, one after the other"

@@ -12,14 +12,14 @@ from contextlib import redirect_stdout
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
 import z80lit
 
-# %% ../nbs/10_cli.ipynb #bfd71e85
-_plain = dict(no_args_is_help=True, rich_markup_mode=None)
+# %% ../nbs/10_cli.ipynb #6eb29ed2
+_plain: dict[str, Any] = dict(no_args_is_help=True, rich_markup_mode=None)
 app = typer.Typer(**_plain, pretty_exceptions_enable=False)
 
 def _version(asked:bool):
@@ -41,7 +41,7 @@ def _cut(text:str, most:int=60) -> str:
     return text if len(text) <= most else f'{text[:most - 20]} ... {text[-15:]}'
 
 def _fail(message:str, # what is wrong, and where
-          status:int=2):
+          status:int=2) -> NoReturn:
     "Say what is wrong and leave"
     text = ''.join(c if c.isprintable() else c.encode('unicode_escape', 'backslashreplace').decode() for c in message)
     typer.echo(f'z80lit: {_cut(text, 400)}', err=True)
@@ -75,9 +75,9 @@ def _read(source:Path|None, # a file; `-` for standard input
          code:str|None     # the text after -c
         ) -> _Given:
     "Read FILE, standard input or TEXT"
-    if (source is None) == (code is None): _fail('give one of FILE (- for standard input) and -c TEXT')
+    if code is not None and source is None: return _Given(code.encode('utf-8', 'surrogateescape'), '-c', None)
+    if code is not None or source is None: _fail('give one of FILE (- for standard input) and -c TEXT')
     name = '<stdin>' if str(source) == '-' else _cut(str(source), 200)
-    if code is not None: return _Given(code.encode('utf-8', 'surrogateescape'), '-c', None)
     try:
         if name == '<stdin>': given = _Given(sys.stdin.buffer.read(_MOST + 1), name, None)
         else:
@@ -120,9 +120,11 @@ class _Program(NamedTuple):
     "Machine code: (address, bytes) of each block, and where to start"
     blocks: list
     start: int
-    first = property(lambda self: self.blocks[0][0], doc="Its first address")
-    end = property(lambda self: self.blocks[-1][0] + len(self.blocks[-1][1]), doc="The address behind its last byte")
 
+    @property
+    def first(self) -> int: return self.blocks[0][0]
+    @property
+    def end(self) -> int: return self.blocks[-1][0] + len(self.blocks[-1][1])    # the address behind its last byte
     @property
     def code(self) -> bytes:
         "All of it, with zeros in the gaps"
@@ -182,13 +184,13 @@ def _program(given:_Given, form:_Form|None, origin:str|None, usual:int=0) -> _Pr
 # %% ../nbs/10_cli.ipynb #bc739ad4
 def _check_outputs(sources, *paths):
     "Leave with status 2 when a file cannot be what it is meant to be"
-    paths = [p for p in paths if p]
-    for p in paths:
+    wanted = [p for p in paths if p]
+    for p in wanted:
         if str(p) == '-': _fail('-: not the name of a file')
         if p.is_dir() or not p.name: _fail(f'{p}: not the name of a file')
         if not p.parent.is_dir(): _fail(f'{p}: No such file or directory')
         if any(p.exists() and s.exists() and p.samefile(s) for s in sources): _fail(f'{p}: this is the source itself, or a part of it')
-    if len({p.resolve() for p in paths}) < len(paths): _fail(f'{paths[0]}: named twice as a file to write')
+    if len({p.resolve() for p in wanted}) < len(wanted): _fail(f'{wanted[0]}: named twice as a file to write')
 
 def _write(path:Path, data:bytes):
     "Put `data` into the file `path`, whole or not at all"
@@ -597,6 +599,7 @@ def _reproduce(ctx: typer.Context, seed: Annotated[int, typer.Option(metavar='N'
               epochs: Annotated[int|None, typer.Option(metavar='N', min=1, help='Passes over the training tasks, if not as many as in the chapter.', show_default=False)] = None,
               out: Annotated[Path|None, typer.Option(metavar='FOLDER', help='Keep the trained model and the log of the run there.', show_default=False)] = None,
               preset: Annotated[str, typer.Option(metavar='NAME', help='Size of the model: pocket, warmup or article.')] = 'pocket',
+              device: Annotated[str, typer.Option(metavar='NAME', help='Where to train: cpu, cuda, mps, or auto, the fastest there is.')] = 'cpu',
               study: Annotated[str|None, typer.Option(metavar='NAME', help='Run a study instead, or what is missing of it, and keep its record in the folder of --out.', show_default=False)] = None,
               as_json: _Json = False):
     """Train a transformer and score it on the sixteen tasks.
@@ -608,9 +611,12 @@ def _reproduce(ctx: typer.Context, seed: Annotated[int, typer.Option(metavar='N'
     except ModuleNotFoundError as e: _fail(f"{e.name} is missing: the learner is an extra, pip install 'z80lit[learn]'")
     if out and out.exists() and not out.is_dir(): _fail(f'{out}: not a folder')
     if preset not in sft.RATES: _fail(f'--preset: no preset {preset!r}: there are {", ".join(sft.RATES)}')
-    if study: _unused(ctx, 'a study has its own', 'seed', 'epochs', 'preset')
+    if study: _unused(ctx, 'a study has its own', 'seed', 'epochs', 'preset', 'device')
     if study: _study(study, out, as_json)
-    with redirect_stdout(sys.stderr if as_json else sys.stdout): solved = sft.reproduce(seed=seed, out=out, preset=preset, **{'epochs': epochs} if epochs else {})
+    from z80lit.model import pick_device
+    try: pick_device(device)
+    except ValueError as e: _fail(f'--device: {e}')
+    with redirect_stdout(sys.stderr if as_json else sys.stdout): solved = sft.reproduce(seed=seed, out=out, preset=preset, device=device, **{'epochs': epochs} if epochs else {})
     if as_json: _print_json({'seed': seed, 'solved': solved, 'of': 16})
     raise typer.Exit(0 if solved == 16 else 1)
 
@@ -694,7 +700,7 @@ def _searched(spec:str, free:str, objective:str, budget:float, as_json:bool, out
     wanted = _spec(spec, free)
     try: result = search(wanted, ('bytes', 'tstates') if objective == 'both' else objective, budget_s=budget)
     except ValueError as e: _fail(_cut(str(e), 300))
-    if out and result.programs: _put_code(out, result.program, 0)
+    if out and result.programs: _put_code(out, result.programs[0], 0)
     typer.echo(json.dumps(vars(result.certificate), indent=1) if as_json else str(result))
     return 0 if result.optimal else 1
 
@@ -704,7 +710,7 @@ def _peeped(given:_Given, form:_Form|None, origin:str|None, live:str, objective:
     at, form = 0x8000 if origin is None else _address(origin, '--origin'), form or _form(given)
     if form == _Form.asm:
         _assembly(given, at)                         # for its messages
-        what = given.path or _text(given)
+        what: Path|str|bytes = given.path or _text(given)
     else:
         program = _program(given, form, None if form == _Form.ihex else f'{at}')
         what, at = program.code, program.first
@@ -751,7 +757,7 @@ def _measured(bench, *args, record=None, as_json=False):
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr if as_json else sys.stdout):
         kept = record or (Path(folder)/'run.jsonl' if as_json else None)
         status = bench(*args, kept)
-        lines = kept.read_text() if as_json else ''
+        lines = kept.read_text() if kept and as_json else ''
     typer.echo(lines, nl=False)
     raise typer.Exit(status)
 
@@ -812,7 +818,7 @@ def _facts() -> dict:
     from z80lit.record import circumstances
     here = circumstances()
     cache = getattr(run_machine.stats, 'cache_path', None)
-    compiled = bool(cache) and any(Path(cache).glob(f'*run_machine{SOURCE_KEY}*.nbc'))
+    compiled = cache is not None and any(Path(cache).glob(f'*run_machine{SOURCE_KEY}*.nbc'))
     return {'z80lit': z80lit.__version__, 'versions': here['versions'], 'machine': here['machine'], 'cache': cache, 'compiled': compiled, 'extras': _extras(), 'gpu': _gpu()}
 
 # %% ../nbs/10_cli.ipynb #96db6688

@@ -13,6 +13,7 @@ __all__ = ['Cases', 'OURS', 'Call', 'SLICE', 'LIMIT', 'TOTALS', 'FUSE_PAIRS', 'F
 import gzip, hashlib, io, json, re, sys, time, zlib
 from collections import defaultdict, namedtuple
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -303,8 +304,8 @@ def suites(path:Path) -> list: # [(file, function that runs it and returns its R
     found, folders = [], defaultdict(list)
     for p in files:
         if re.fullmatch(ONE_OPCODE, p.name.lower()) or _holds_cases(p): folders[p.parent].append(p)
-        found += [(p, lambda p=p, check=check: check(p)) for pattern, check in KNOWN.items() if re.fullmatch(pattern, p.name.lower())]
-    found += [(ps[0], lambda ps=ps: check_json(ps)) for ps in folders.values()]
+        found += [(p, partial(check, p)) for pattern, check in KNOWN.items() if re.fullmatch(pattern, p.name.lower())]
+    found += [(ps[0], partial(check_json, ps)) for ps in folders.values()]
     if not found: raise ValueError(f'{path}: no test suite that z80lit knows (SingleStepTests JSON or packs, gap or program cases, prelim, zexdoc, zexall, z80test tapes, FUSE)')
     return found
 

@@ -64,19 +64,19 @@ class Keys:
             if not (c == 10 and self.skip): self.left.append(13 if c == 10 else c)
             self.skip = c == 13
 
-    def _read(self):
-        data = os.read(self.stream, 4096)
+    def _read(self, stream:int):
+        data = os.read(stream, 4096)
         if not data: self.stream = None
         self._take(data)
 
     def ready(self) -> bool:
         "Is a key there?"
-        while not self.left and self.stream is not None and select.select([self.stream], [], [], 0)[0]: self._read()
+        while not self.left and self.stream is not None and select.select([self.stream], [], [], 0)[0]: self._read(self.stream)
         return bool(self.left)
 
     def next(self) -> int|None:
         "Wait for the next key; None when there will be no more"
-        while not self.left and self.stream is not None: self._read()
+        while not self.left and self.stream is not None: self._read(self.stream)
         return self.left.popleft() if self.left else None
 
 # %% ../nbs/01c_cpm.ipynb #67a003d8
@@ -196,6 +196,7 @@ class _End(Exception):
 
 class System:
     "A Z80 under CP/M with a program in it, a console and a disk; ValueError when something does not fit"
+    end: tuple[str, str]   # how it ended, and a message
 
     def __init__(self, code, args=(), folder=None, stdin='', stdout=None):
         if len(code) > ROOM: raise ValueError(f'{len(code):,} bytes do not fit: CP/M has room for {ROOM:,}')
@@ -526,7 +527,7 @@ def served(s:System, limit:int=LIMIT, progress=None):
                 if progress: progress(s.cpu.tstates - before)
                 if stop == Stop.HALTED and (number := serve(s)) is not None: yield number
             raise _End('limit', f'stopped after {s.cpu.tstates:,} T-states, at {s.cpu.pc:04X}h')
-        except _End as e: s.end = e.args
+        except _End as e: s.end = e.args[0], e.args[1]
         if s.end[0] == 'end':
             for name in sorted(s.disk.changed): s.disk.close(name)
             yield 0

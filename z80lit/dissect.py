@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 from .attempts import first_lessons
-from .model import BOS, PRESETS, TASK, TYPES, Config, Model, TaskEncoder, Training, build, check_contexts, compose, encode, fit, validate
+from .model import BOS, PRESETS, TASK, TYPES, Attention, Config, Model, TaskEncoder, Training, build, check_contexts, compose, encode, fit, validate
 from .record import Run, study
 from .reward import score
 from .sft import answer, examples, verdicts
@@ -60,7 +60,7 @@ class Mixed(nn.Module):
     def __init__(self, c: Config):
         super().__init__()
         self.kind = nn.Embedding(TYPES, c.d)
-        self.mix = nn.Sequential(nn.Linear(self.width, c.d), nn.SiLU(), nn.Linear(c.d, c.d))
+        self.mix: nn.Module = nn.Sequential(nn.Linear(self.width, c.d), nn.SiLU(), nn.Linear(c.d, c.d))
 
     def numbers(self, operands): return operands / 255
 
@@ -200,7 +200,7 @@ def attention_maps(model: Model, contexts: torch.Tensor, tokens: torch.Tensor) -
         q, k, _ = module.qkv(inputs[0]).view(n, length, 3, module.heads, d // module.heads).permute(2, 0, 3, 1, 4)
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
         maps.append((q @ k.mT / math.sqrt(d // module.heads)).masked_fill(future, -torch.inf).softmax(-1))
-    hooks = [b.attention.register_forward_pre_hook(look) for b in model.blocks]
+    hooks = [m.register_forward_pre_hook(look) for m in model.modules() if isinstance(m, Attention)]
     try:
         with torch.inference_mode(): model(contexts, tokens)
     finally:
@@ -228,7 +228,7 @@ def warm(data: str, seed: int) -> dict:
 
 # %% ../nbs/08a_dissect.ipynb #9b13a888
 SEEDS = range(5)
-STUDIES = {
+STUDIES: dict[str, tuple[Callable, list[dict]]] = {
     'changes': (change, [dict(data=d, disambiguated=u, target=t, seed=s) for s in SEEDS for d, u, t in itertools.product(('200', '8+100'), (True, False), (True, False))]
                 + [dict(data=d, disambiguated=True, target=True, seed=s) for s in range(3) for d in ('16', '50', '100', '8+100 of all kinds')]),
     'splits': (split_cell, [dict(seed=s) for s in SEEDS]),

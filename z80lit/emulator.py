@@ -47,7 +47,7 @@ LOG, OUTS = 4096, 256                              # entries kept in the write l
 # %% ../nbs/01_emulator.ipynb #d86746eb
 def _layout() -> tuple[np.dtype, np.dtype]:
     "The dtypes of the bare state and of the whole machine; some bytes have two names"
-    fields = {n: ('<i4', 4*k) for k, n in enumerate(STATE32)}
+    fields: dict[str, tuple] = {n: ('<i4', 4*k) for k, n in enumerate(STATE32)}
     fields['reg'] = (('<i4', (len(REG8),)), 0)
     at = -(-4*len(STATE32) // 8) * 8
     fields |= {n: ('<i8', at + 8*k) for k, n in enumerate(STATE64)}
@@ -730,7 +730,7 @@ def _loop_source() -> str:
         '    settle_q(s, last)', '    if n: s.held = 0', '    s.tstates, s.pc = t, pc & 0xFFFF', '    s.count += n', '    s.r += n'])
 
 exec(compile(_loop_source(), globals().get('__file__', 'run_fast'), 'exec'))
-run_fast = entry(run_fast)
+run_fast = entry(globals()['run_fast'])
 
 # %% ../nbs/01_emulator.ipynb #2e7c8485
 @core
@@ -896,7 +896,9 @@ def _announce(fn):
 def _bytes(code) -> np.ndarray:
     "Machine code as uint8; ValueError for what is none (`bytes(5)` would be five zeros, an array of wide numbers its raw memory)"
     if isinstance(code, (bytes, bytearray)) or getattr(code, 'dtype', None) == np.uint8: return np.frombuffer(bytes(code), np.uint8)
-    try: numbers = [index(v) for v in (None if isinstance(code, str) else code)]
+    try:
+        if isinstance(code, str): raise TypeError
+        numbers = [index(v) for v in code]
     except TypeError: raise ValueError(f'{brief(code)} is no machine code: give bytes or numbers 0..0FFh, e.g. from assemble') from None
     for k, v in enumerate(numbers):
         if not 0 <= v <= 0xFF: raise ValueError(f'byte {k} of the code = {v} is out of range 0..0FFh')
@@ -1072,7 +1074,7 @@ def _programs(programs, lengths) -> tuple:
     lengths = np.full(n, size) if lengths is None else np.asarray(lengths)
     if lengths.shape != (n,) or lengths.dtype.kind not in 'iu': raise ValueError(f'lengths must be {n} whole numbers')
     if n and not 0 <= lengths.min() <= lengths.max() <= min(size, 65536): raise ValueError(f'lengths must lie in 0..{min(size, 65536)}')
-    return np.require(programs, np.uint8, 'CW'), lengths.astype(np.int64)
+    return np.require(programs, np.uint8, ['C', 'W']), lengths.astype(np.int64)
 
 # %% ../nbs/01_emulator.ipynb #26b09fde
 _LIMITS = dict.fromkeys(STATE32, 0xFF) | dict.fromkeys('sp pc wz af_ bc_ de_ hl_ bus_at'.split(), 0xFFFF) | dict.fromkeys('r7 iff1 iff2 halted keep_q cmos'.split(), 1) | dict(im=2, held=7, pending=3, bus_size=4, r=2**31 - 1)
@@ -1085,7 +1087,7 @@ def _states(init, n:int) -> np.ndarray:
     init = init.reshape(init.shape if init.ndim == 2 else (-1, 1))
     for name in STATE32:
         if ((init[name] < 0) | (init[name] > _LIMITS[name])).any(): raise ValueError(f'init: {name} is out of range 0..{_limit(_LIMITS[name])}')
-    return np.require(init, None, 'CW').view(np.int64).reshape(*init.shape, Registers.itemsize//8)
+    return np.require(init, None, ['C', 'W']).view(np.int64).reshape(*init.shape, Registers.itemsize//8)
 
 def _patches(patches, n:int) -> tuple:
     "Addresses (int32) and bytes (uint8) to write before each run, (1 or N, V, P)"
@@ -1095,7 +1097,7 @@ def _patches(patches, n:int) -> tuple:
     if a.ndim == 2: a, v = a[:, None], v[:, None]
     a, v = (x.reshape((1,)*(3 - x.ndim) + x.shape) for x in (a, v))
     if a.shape[0] not in (1, n): raise ValueError(f'patches for {a.shape[0]} programs do not go with {n} programs')
-    return np.require(a, np.int32, 'CW'), np.require(v, np.uint8, 'CW')
+    return np.require(a, np.int32, ['C', 'W']), np.require(v, np.uint8, ['C', 'W'])
 
 def _region(outputs, n:int) -> tuple:
     "Addresses and lengths of the output regions, (1 or N,) int64 each"

@@ -8,7 +8,9 @@ __all__ = ['NUMBER', 'ADD', 'SUB', 'INC_HL', 'INC_DE', 'XOR_A', 'ADD_M', 'LDIR',
            'double', 'copy_given', 'copy_all', 'total', 'fill', 'block_given', 'block_all', 'zero_all', 'set_bits',
            'clear_bits', 'chain', 'add16', 'generate']
 
-# %% ../nbs/04_generator.ipynb #3d59c31a
+# %% ../nbs/04_generator.ipynb #8f791abe
+from collections.abc import Callable
+
 from .tasks import Task, reg, suffix
 
 # %% ../nbs/04_generator.ipynb #8c4ea9c8
@@ -72,8 +74,8 @@ def add16(task, x, y):
     to_hl = b'' if x == 'hl' else ld('h', x[0]) + ld('l', x[1])
     return to_hl + ADD_HL[y] + suffix(task)
 
-# %% ../nbs/04_generator.ipynb #91d51839
-GIVEN = {'fold-add': constant, 'fold-or': constant, 'fold-muladd': constant, 'swap': take, 'copy': copy_given, 'dead-load': constant, 'shift': shift,
+# %% ../nbs/04_generator.ipynb #44c0c9df
+GIVEN: dict[str, Callable] = {'fold-add': constant, 'fold-or': constant, 'fold-muladd': constant, 'swap': take, 'copy': copy_given, 'dead-load': constant, 'shift': shift,
          'sum': total, 'fill': fill, 'zero-test': constant, 'double': double, 'block-copy': block_given, 'set-bits': set_bits, 'clear-bits': clear_bits,
          'chain': chain, 'add16': add16}
 ALL = GIVEN | {'swap': swap, 'copy': copy_all, 'dead-load': take, 'zero-test': zero_all, 'block-copy': block_all}

@@ -65,6 +65,7 @@ class Page(list):
 
 class Shown:
     "Something that shows itself as its `_page()`"
+    def _page(self) -> Page|Sheet: raise NotImplementedError
     def __repr__(self): return repr(self._page())
     def _repr_markdown_(self): return self._page()._repr_markdown_()
 
@@ -151,8 +152,8 @@ def _extra(module:str):
     except ModuleNotFoundError as e:
         raise ModuleNotFoundError(f"{e.name} is missing; it comes with the extra lab: pip install 'z80lit[lab]'", name=e.name) from None
 
-# %% ../nbs/01d_lab.ipynb #f57058db
-def _history(steps, name) -> tuple:
+# %% ../nbs/01d_lab.ipynb #740787c9
+def _history(steps, name) -> tuple[list, list]:
     "The T-states at which the register `name` changes, from 0 on, and its values"
     times, values, t = [0], [int(get_register(steps[0].before, name))], 0
     for s in steps:
@@ -197,7 +198,7 @@ class Spot(NamedTuple):
     "What one address took"
     address: int|None # None for interrupts
     text: str
-    count: int        # how often it was executed
+    times: int        # how often it was executed
     t: int            # T-states of all times
 
 _SPOTS = 40                                             # rows of a profile, at most
@@ -210,7 +211,7 @@ class Profile(Shown, list):
         least = min(sorted((s.t for s in self), reverse=True)[:_SPOTS], default=0)
         shown = [s for s in self if s.t >= least][:_SPOTS]
         share = lambda s: 100*s.t/self.t
-        rows = [[_at(s.address), Code(s.text), f'{s.count:,}', f'{s.t:,}', f'{share(s):.1f}', '█'*round(share(s)/4)] for s in shown]
+        rows = [[_at(s.address), Code(s.text), f'{s.times:,}', f'{s.t:,}', f'{share(s):.1f}', '█'*round(share(s)/4)] for s in shown]
         more = f"; {len(self) - len(shown)} addresses that took less are left out" if len(shown) < len(self) else ''
         return Sheet(['address', 'instruction', 'times', 'T-states', '%', ''], rows, f'{self.t:,} T-states{more}', right=['times', 'T-states', '%'])
 
@@ -317,8 +318,8 @@ def _read_option(request, name, value, column):
 def read_line(line:str # what stands behind `%%z80 `
              ) -> Request:
     "What a magic line says; AsmError tells the column in the cell's first line"
-    request, words = Request({}, [], [], {}), [(m[0], m.start() + len(_MAGIC) + 1) for m in re.finditer(r'\S+', line)]
-    for word, column in (words := iter(words)):
+    request, words = Request({}, [], [], {}), iter([(m[0], m.start() + len(_MAGIC) + 1) for m in re.finditer(r'\S+', line)])
+    for word, column in words:
         name, eq, value = word.partition('=')
         if word == '-o': _read_option(request, '-o', next(words, ('', 0))[0], column)
         elif word == 'trace': _read_option(request, 'trace', True, column)
@@ -345,6 +346,7 @@ def _clash(program:Listing, memory:list) -> tuple|None:
         for start, end, what in taken:
             if start < at + len(code) and at < end: return k, f'the bytes at {_hex(at, 4)} lie over {what}'
         taken.append((at, at + len(code), f'those at {_hex(at, 4)}'))
+    return None
 
 # %% ../nbs/01d_lab.ipynb #1612b588
 _BUDGET, _TRACED = 10_000_000, 10_000                   # T-states, if the line does not say; less where each step is kept
@@ -382,9 +384,9 @@ class Run(Shown):
 
     def _page(self) -> Page:
         now, was, wrote = self.after.registers, self.before.registers, _wrote(self.cpu, self.before.memory)
-        ports = ' '.join(f'{p:04X}={v:02X}' for p, v in self.cpu.outputs)
+        written = ' '.join(f'{p:04X}={v:02X}' for p, v in self.cpu.outputs)
         memory = [dump(self.after.memory, wrote, self.after.changed)] if wrote.any() else []
-        ports = [f'Ports written: {ports}'] if ports else []
+        ports = [f'Ports written: {written}'] if written else []
         return Page([self.listing, *([self.steps] if self.steps else []), *_machine_sheets(now, was), *memory, *ports, self._end()])
 
 # %% ../nbs/01d_lab.ipynb #4622f2b4

@@ -4,21 +4,23 @@
 
 # %% auto #0
 __all__ = ['BOS', 'EOS', 'PAD', 'TASK', 'VOCAB', 'TYPES', 'CONTEXT', 'PRESETS', 'POOL', 'HEAPS', 'Config', 'attend', 'Attention',
-           'SwiGLU', 'Block', 'check_contexts', 'TaskEncoder', 'Model', 'best_device', 'build', 'count', 'Tokens',
-           'encode', 'assess', 'byte_mask', 'choose', 'deal', 'sample', 'compose', 'save', 'load', 'Training',
-           'schedule', 'batches', 'train_step', 'Average', 'save_state', 'load_state', 'digest', 'validate', 'fit',
+           'SwiGLU', 'Block', 'check_contexts', 'TaskEncoder', 'Model', 'devices', 'pick_device', 'build', 'count',
+           'Tokens', 'encode', 'assess', 'byte_mask', 'choose', 'deal', 'sample', 'compose', 'save', 'load', 'Training',
+           'schedule', 'batches', 'join', 'crew', 'summed', 'gathered', 'meet', 'pieces', 'add_gradients', 'has_bf16',
+           'train_step', 'Average', 'save_state', 'load_state', 'digest', 'resume', 'validate', 'compiled', 'fit',
            'learning_curves', 'Llama', 'train_rate', 'compile_rate', 'write_rate', 'spent', 'bench_model']
 
-# %% ../nbs/06_model.ipynb #ba263f9e
-import hashlib, json, math, statistics, time
-from collections.abc import Callable
+# %% ../nbs/06_model.ipynb #5c4bb747
+import atexit, copy, hashlib, json, math, os, statistics, time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # %% ../nbs/06_model.ipynb #4da3dd61
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
@@ -132,11 +134,12 @@ class Model(nn.Module):
         super().__init__()
         self.config = c = config
         self.token, self.position = nn.Embedding(c.vocab, c.d), nn.Embedding(c.positions, c.d)
-        self.context = encoder(c)
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
+        self.context: Any = encoder(c)     # a module with `length` and `check`, as TaskEncoder has them
+        blocks = [Block(c) for _ in range(c.layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.RMSNorm(c.d, eps=1e-6), nn.Linear(c.d, c.vocab, bias=False)
         self.apply(self._init)
-        for block in self.blocks:
+        for block in blocks:
             for w in (block.attention.out.weight, block.feed.down.weight): w.data /= math.sqrt(2 * c.layers)
 
     def _init(self, module):
@@ -152,18 +155,25 @@ class Model(nn.Module):
         return self.head(self.norm(x[:, -tokens.shape[1]:]))
 
     @property
-    def device(self): return self.head.weight.device
+    def device(self) -> torch.device: return self.head.weight.device
 
     @property
     def max_len(self) -> int:
         "Bytes of the longest program that fits behind the context and BOS."
         return self.config.positions - self.context.length - 1
 
-# %% ../nbs/06_model.ipynb #230a6d3e
-def best_device() -> torch.device:
-    "The fastest device torch can see: cuda, else mps, else cpu."
-    if torch.cuda.is_available(): return torch.device('cuda')
-    return torch.device('mps' if torch.backends.mps.is_available() else 'cpu')
+# %% ../nbs/06_model.ipynb #811500e4
+def devices() -> list[str]:
+    "The devices torch can use here, the fastest first."
+    return [f'cuda:{i}' for i in range(torch.cuda.device_count())] + ['mps:0'] * torch.backends.mps.is_available() + ['cpu']
+
+def pick_device(name: str|torch.device = 'auto') -> torch.device:
+    "The device of that name: cpu, mps, cuda, cuda:1; 'auto' is the fastest. Of several GPUs each process of a host takes its own. ValueError when it is not there."
+    there, name = devices(), str(name)
+    if name == 'auto': name = there[0].split(':')[0]
+    if name in ('cuda', 'mps'): name += f":{os.environ.get('LOCAL_RANK', 0) if name == 'cuda' else 0}"
+    if name not in there: raise ValueError(f'no device {name!r} here: there are {", ".join(there)}')
+    return torch.device(name)
 
 # %% ../nbs/06_model.ipynb #5865e82a
 def build(config: str|Config,             # a preset's name, or a configuration
@@ -177,7 +187,7 @@ def build(config: str|Config,             # a preset's name, or a configuration
         config = PRESETS[config]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Model(config, encoder).to(device)
+        return Model(config, encoder).to(pick_device(device))
 
 # %% ../nbs/06_model.ipynb #3cd0c5ec
 def count(model: nn.Module) -> int:
@@ -213,8 +223,8 @@ def encode(contexts,                      # (N, 9) integers: type and eight oper
         targets[i, len(p)] = EOS
     return Tokens(*(torch.as_tensor(t, dtype=torch.int64, device=device) for t in (contexts, inputs, targets)))
 
-# %% ../nbs/06_model.ipynb #57df9f57
-def assess(model: Model, batch: Tokens) -> tuple[torch.Tensor, torch.Tensor]:
+# %% ../nbs/06_model.ipynb #778facaa
+def assess(model: nn.Module, batch: Tokens) -> tuple[torch.Tensor, torch.Tensor]:
     "Mean loss per token, in nats, and the share of tokens that the model would have chosen itself; padding does not count."
     logits, targets = model(batch.contexts, batch.inputs).float().flatten(0, 1), batch.targets.flatten()
     right = (logits.argmax(-1) == targets).sum() / (targets != PAD).sum()
@@ -255,7 +265,7 @@ def _write(model, contexts, temperature, limit, rng):
     cache = deal(cache, which, at)
     for t in range(limit):
         if t: logits, at = model(None, last, cache, at)[:, -1], at + 1
-        last = choose(logits.float() + mask, temperature, rng)[:, None]
+        last: torch.Tensor = choose(logits.float() + mask, temperature, rng)[:, None]
         lengths[rows] = torch.where(last[:, 0] == EOS, lengths[rows].clamp(max=t), lengths[rows])
         going = (lengths[rows] > t).nonzero()[:, 0]
         if not len(going): break
@@ -334,7 +344,7 @@ def load(path: str|Path, device='cpu') -> Model:
         if k == 'token.weight' and found[0] != shape[0]: raise ValueError(f'{path}: a vocabulary of {found[0]} tokens, the configuration says {shape[0]}')
         if found != shape: raise ValueError(f'{path}: {k} is {found}, the configuration says {shape}')
     model.load_state_dict(weights, assign=True)
-    return model.to(device)
+    return model.to(pick_device(device))
 
 # %% ../nbs/06_model.ipynb #c66560b1
 @dataclass(frozen=True)
@@ -370,17 +380,75 @@ def batches(lengths: torch.Tensor,  # (N,) of the programs
     parts = [part for pool in order.split(POOL * size) for part in pool[lengths[pool].argsort(stable=True)].split(size)]
     return [parts[i] for i in torch.randperm(len(parts), generator=rng)]
 
-# %% ../nbs/06_model.ipynb #f5d3852b
-def train_step(model: Model, optimizer, batch: Tokens, lr: float, knobs: Training) -> tuple[float, float, float]:
-    "One update at learning rate `lr`; returns the loss before it, the share of tokens right, and the norm of the gradient."
+# %% ../nbs/06_model.ipynb #78242a32
+def join(device: str|torch.device = 'auto') -> torch.device:
+    "The device to train on. A process that torchrun started also joins the others, until it ends."
+    device = pick_device(device)
+    if dist.is_torchelastic_launched() and not dist.is_initialized():
+        if device.type == 'cuda': torch.cuda.set_device(device)
+        dist.init_process_group('cpu:gloo,cuda:nccl' if device.type == 'cuda' else 'gloo')
+        atexit.register(dist.destroy_process_group)
+    return device
+
+def crew() -> tuple[int, int]:
+    "The number of this process, and how many there are."
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+def summed(t: torch.Tensor) -> torch.Tensor:
+    "`t`, added up over all processes, in place."
+    if dist.is_initialized(): dist.all_reduce(t)
+    return t
+
+def gathered(t: torch.Tensor) -> torch.Tensor:
+    "The rows of `t` of all processes, in order; each has as many."
+    if not dist.is_initialized(): return t
+    parts = [torch.empty_like(t) for _ in range(crew()[1])]
+    dist.all_gather(parts, t.contiguous())
+    return torch.cat(parts)
+
+def meet() -> None:
+    "Wait until all processes are here."
+    summed(torch.zeros(1))
+
+# %% ../nbs/06_model.ipynb #a12c7e62
+def pieces(n: int, micro: int|None = None) -> list[torch.Tensor]:
+    "The numbers of this process's share of `n` rows, at most `micro` at once; an empty list when there are more processes than rows."
+    if micro is not None and micro < 1: raise ValueError(f'micro={micro}: 1 or more')
+    rank, size = crew()
+    return [p for p in torch.arange(n)[rank::size].split(micro or n) if len(p)]
+
+def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    "Give each of `parameters` the sum of its gradients in all processes; one that has none adds nothing."
+    if not dist.is_initialized(): return
+    parameters = list(parameters)
+    flat = summed(torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]))
+    for p, g in zip(parameters, flat.split([p.numel() for p in parameters])): p.grad = g.view_as(p)
+
+# %% ../nbs/06_model.ipynb #7e858b0e
+def has_bf16(device: torch.device) -> bool:
+    "Can the device compute in bfloat16? NVIDIA's GPUs can since Ampere, Apple's since macOS 14, processors always."
+    if device.type == 'cuda': return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type != 'mps' or torch.backends.mps.is_macos_or_newer(14, 0)
+
+# %% ../nbs/06_model.ipynb #5644dd7f
+def train_step(model: nn.Module, optimizer, batch: Tokens, lr: float, knobs: Training, micro: int|None = None) -> tuple[float, float, float]:
+    "One update at learning rate `lr`, at most `micro` programs at once; returns the loss before it, the share of tokens right, and the norm of the gradient."
     for group in optimizer.param_groups: group['lr'] = lr
-    with torch.autocast(batch.inputs.device.type, torch.bfloat16, enabled=knobs.bf16): loss, right = assess(model, batch)
-    if not torch.isfinite(loss): raise FloatingPointError(f'the loss is {loss.item()} at learning rate {lr:.2g}')
     optimizer.zero_grad()
-    loss.backward()
+    device, tokens = batch.inputs.device, (batch.targets != PAD).sum()
+    said = torch.zeros(2, device=device)
+    for index in pieces(len(batch.inputs), micro):
+        part = batch.rows(index)
+        share = (part.targets != PAD).sum() / tokens
+        with torch.autocast(device.type, torch.bfloat16, enabled=knobs.bf16 and has_bf16(device)): loss, right = assess(model, part)
+        (share * loss).backward()
+        said += share * torch.stack((loss.detach(), right))
+    add_gradients(model.parameters())
+    mean, right = summed(said).tolist()
+    if not math.isfinite(mean): raise FloatingPointError(f'the loss is {mean} at learning rate {lr:.2g}')
     norm = nn.utils.clip_grad_norm_(model.parameters(), knobs.clip)
     optimizer.step()
-    return loss.item(), right.item(), norm.item()
+    return mean, right, norm.item()
 
 # %% ../nbs/06_model.ipynb #3bd47f86
 class Average:
@@ -394,9 +462,10 @@ class Average:
     def swap(self, model: Model):
         for i, p in enumerate(model.parameters()): self.weights[i], p.data = p.data, self.weights[i]
 
-# %% ../nbs/06_model.ipynb #bcb58871
-def save_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.Generator, rows: list[dict], **sets: list[torch.Tensor]):
-    "Write all that `load_state` needs to go on after `rows`; `sets` are more weights, by name."
+# %% ../nbs/06_model.ipynb #48684f86
+def save_state(path: str|Path, identity: dict, model: nn.Module, optimizer, rng: torch.Generator, rows: list[dict], **sets: list[torch.Tensor]):
+    "Write all that `load_state` needs to go on after `rows`; `sets` are more weights, by name. Process 0 of a crew writes."
+    if crew()[0]: return
     tensors = {f'model.{k}': w.detach().cpu().contiguous() for k, w in model.state_dict().items()} | {'rng': rng.get_state()}
     for i, state in optimizer.state_dict()['state'].items():
         tensors |= {f'optimizer.{i}.{k}': torch.as_tensor(v).cpu() for k, v in state.items()}
@@ -404,8 +473,8 @@ def save_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.G
     about = {'format': 'z80lit.training/1', 'identity': identity, 'rows': rows}
     rewrite(path, lambda p: p.write_bytes(serialize(tensors, metadata={'z80lit': json.dumps(about)})))
 
-# %% ../nbs/06_model.ipynb #c9dbfe32
-def load_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.Generator, **sets: list[torch.Tensor]) -> list[dict]:
+# %% ../nbs/06_model.ipynb #0fe38ad7
+def load_state(path: str|Path, identity: dict, model: nn.Module, optimizer, rng: torch.Generator, **sets: list[torch.Tensor]) -> list[dict]:
     "Put a saved state back into `model`, `optimizer`, `rng` and `sets`; returns the rows so far. ValueError when it belongs to another run."
     tensors, metadata = _read_tensors(Path(path))
     about = json.loads(metadata.get('z80lit', '{}'))
@@ -413,7 +482,7 @@ def load_state(path: Path, identity: dict, model: Model, optimizer, rng: torch.G
     for k, v in json.loads(json.dumps(identity)).items():
         if about['identity'].get(k) != v: raise ValueError(f'{path}: state of another run: {k} is {about["identity"].get(k)} there, {v} here')
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith('model.')})
-    state = {}
+    state: dict[int, dict[str, torch.Tensor]] = {}
     for k, v in tensors.items():
         if k.startswith('optimizer.'): state.setdefault(int(k.split('.')[1]), {})[k.split('.')[2]] = v
     optimizer.load_state_dict({'state': state, 'param_groups': optimizer.state_dict()['param_groups']})
@@ -427,53 +496,72 @@ def digest(*arrays) -> str:
     "A short fingerprint of arrays or tensors: twelve hex digits."
     return hashlib.sha256(b''.join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:12]
 
-# %% ../nbs/06_model.ipynb #59964045
-def _pass(model, optimizer, average, data, lengths, knobs, rng, epoch) -> dict:
+# %% ../nbs/06_model.ipynb #48fa9297
+def resume(path: str|Path|None, identity: dict, model: nn.Module, optimizer, rng: torch.Generator, **sets: list[torch.Tensor]) -> list[dict]:
+    "`load_state`, or no rows when there is no such file. ValueError when the processes of a crew would not start from the same."
+    rows = load_state(path, identity, model, optimizer, rng, **sets) if path and Path(path).exists() else []
+    if crew()[1] > 1:
+        mark = torch.tensor([[len(rows), int(digest(*(p.detach().cpu() for p in model.parameters())), 16)]])
+        if len(gathered(mark).unique(dim=0)) > 1: raise ValueError(f'the processes start from different weights or epochs: do all have the same seed, and see the same file {path}?')
+    return rows
+
+# %% ../nbs/06_model.ipynb #1292b76f
+def _pass(model, optimizer, average, data, lengths, knobs, rng, epoch, micro=None) -> dict:
     "One epoch of training; returns its row: means over the epoch, and the last learning rate."
     parts, seen = batches(lengths, knobs.batch, rng), []
     for i, index in enumerate(parts):
         lr = knobs.lr * schedule(epoch * len(parts) + i, knobs.epochs * len(parts), knobs.warmup)
-        seen.append(train_step(model, optimizer, data.rows(index.to(data.inputs.device)), lr, knobs))
+        seen.append(train_step(model, optimizer, data.rows(index.to(data.inputs.device)), lr, knobs, micro))
         if average: average.update(model)
     loss, right, norm = np.mean(seen, axis=0).tolist()
     return {'epoch': epoch + 1, 'step': (epoch + 1) * len(parts), 'loss': float(f'{loss:.6g}'), 'accuracy': round(right, 5), 'grad': float(f'{norm:.4g}'), 'lr': float(f'{lr:.4g}')}
 
-# %% ../nbs/06_model.ipynb #5e630b51
+# %% ../nbs/06_model.ipynb #bc76bafb
 @torch.inference_mode()
 def validate(model: Model, data: Tokens, size: int = 256) -> float:
-    "Mean loss per token on data it is not trained on, in nats."
-    tokens = (data.targets != PAD).sum(1)
-    parts = torch.arange(len(tokens)).split(size)
-    return sum(assess(model, data.rows(i))[0].item() * int(tokens[i].sum()) for i in parts) / int(tokens.sum())
+    "Mean loss per token on data it is not trained on, in nats; the processes of a crew share the work and must all ask."
+    tokens, (rank, processes) = (data.targets != PAD).sum(1), crew()
+    parts = torch.arange(len(tokens)).split(size)[rank::processes]
+    total = sum(assess(model, data.rows(i))[0].item() * int(tokens[i].sum()) for i in parts)
+    return summed(torch.tensor(float(total), dtype=torch.float64)).item() / int(tokens.sum())
+
+# %% ../nbs/06_model.ipynb #33978c4a
+def compiled(model: Model, backend: str = 'inductor') -> Model:
+    "A model with the same weights, whose forward pass is compiled. 'inductor' needs a C++ compiler."
+    fast = copy.copy(model)
+    fast.compile(dynamic=True, backend=backend)
+    return fast
 
 # %% ../nbs/06_model.ipynb #5154d122
 def fit(model: Model,
         contexts,                         # what the model's encoder reads: (N, 9) integers
-        programs: list[bytes],            # N programs
+        programs: Sequence,               # N programs, as bytes or as lists of tokens
         knobs: Training = Training(),
         record: Recorder|None = None,     # gets a row an epoch
         checkpoint: str|Path|None = None, # state file, written every epoch; when it exists, the run goes on from it
         watch=None,                       # called with the model after each epoch; returns a dict for the row
         tell=None,                        # called with each finished row
-        validation: tuple|None = None     # contexts and programs to validate on
+        validation: tuple|None = None,    # contexts and programs to validate on
+        micro: int|None = None,           # programs gone through at once; None: the batch
+        compiler: str|None = None         # a backend of torch.compile
        ) -> list[dict]:
-    "Train `model` in place; returns the rows, one an epoch: epoch, step, loss, accuracy (of tokens), grad, lr, validation (loss), what `watch` says, seconds (wall)."
+    "Train `model` in place, with the other processes of the crew; returns the rows, one an epoch: epoch, step, loss, accuracy (of tokens), grad, lr, validation (loss), what `watch` says, seconds (wall)."
     if knobs.patience and not validation: raise ValueError('patience needs something to validate on')
-    start, (data, *others) = time.perf_counter(), [encode(*pair, model.device, model.context.check) for pair in filter(None, ((contexts, programs), validation))]
+    start, (data, *others) = time.perf_counter(), [encode(c, p, model.device, model.context.check) for c, p in filter(None, ((contexts, programs), validation))]
     if data.inputs.shape[1] > model.max_len + 1: raise ValueError(f'a program of {data.inputs.shape[1] - 1} bytes: the model has room for {model.max_len}')
     lengths = torch.tensor([len(p) for p in programs])
     optimizer = torch.optim.AdamW(model.parameters(), lr=knobs.lr, weight_decay=knobs.weight_decay, fused=True)
     average, best = Average(model, knobs.ema) if knobs.ema else None, Average(model, 0) if knobs.patience else None
     sets = {k: a.weights for k, a in (('average', average), ('best', best)) if a}
-    rng, rows = torch.Generator().manual_seed(knobs.seed), []
+    rng, fast = torch.Generator().manual_seed(knobs.seed), compiled(model, compiler) if compiler else model
     identity = {'config': asdict(model.config), 'knobs': asdict(knobs), 'data': digest(*(t.cpu() for t in data))}
-    if checkpoint and Path(checkpoint).exists(): rows = load_state(checkpoint, identity, model, optimizer, rng, **sets)
+    rows = resume(checkpoint, identity, model, optimizer, rng, **sets)
     if record: record.rewind(rows)
     start -= rows[-1]['seconds'] if rows else 0
     lowest = lambda: min(rows, key=lambda r: r['validation'])['epoch']
-    with tqdm(total=knobs.epochs, initial=len(rows), unit='epoch', disable=None) as bar:
+    with tqdm(total=knobs.epochs, initial=len(rows), unit='epoch', disable=crew()[0] > 0 or None) as bar:
         while len(rows) < knobs.epochs and not (knobs.patience and rows and len(rows) - lowest() >= knobs.patience):
-            row = _pass(model, optimizer, average, data, lengths, knobs, rng, len(rows))
+            row = _pass(fast, optimizer, average, data, lengths, knobs, rng, len(rows), micro)
             if average: average.swap(model)
             if others: row['validation'] = float(f'{validate(model, others[0]):.6g}')
             rows.append(row | (watch(model) if watch else {}) | {'seconds': round(time.perf_counter() - start, 2)})
@@ -528,15 +616,15 @@ def train_rate(model: nn.Module, data: Tokens, knobs: Training) -> float:
     for epoch in range(knobs.epochs): _pass(model, optimizer, None, data, lengths, knobs, rng, epoch)
     return knobs.epochs * (lengths.sum().item() + data.contexts.numel()) / (time.process_time() - start)
 
-def compile_rate(model: nn.Module, data: Tokens, knobs: Training) -> tuple[float, float]:
+def compile_rate(model: Model, data: Tokens, knobs: Training) -> tuple[float, float]:
     "The same, compiled; and the processor seconds the compiler took: by how much the first epoch is longer than another."
-    compiled, tokens = torch.compile(model, dynamic=True), (data.targets != PAD).sum().item() + data.contexts.numel()
-    first, rate = (train_rate(compiled, data, k) for k in (replace(knobs, epochs=1), knobs))
+    fast, tokens = compiled(model), (data.targets != PAD).sum().item() + data.contexts.numel()
+    first, rate = (train_rate(fast, data, k) for k in (replace(knobs, epochs=1), knobs))
     return rate, tokens / first - tokens / rate
 
-# %% ../nbs/06_model.ipynb #bc76bafb
+# %% ../nbs/06_model.ipynb #5e630b51
 @torch.inference_mode()
-def write_rate(model: nn.Module, contexts, limit: int = 64) -> float:
+def write_rate(model: Model|Llama, contexts, limit: int = 64) -> float:
     "Tokens written a processor second, EOS included, sampling a program for each context."
     torch.manual_seed(0)
     start = time.process_time()
@@ -568,7 +656,7 @@ def bench_model(contexts, programs: list[bytes], record: str|Path|None = None, r
     data, rows = encode(contexts, programs), []
     for preset, knobs in {'pocket': Training(epochs=epochs), 'warmup': Training(epochs=1, bf16=True), 'article': Training(epochs=1, lr=3e-4, bf16=True)}.items():
         ours, theirs = build(preset), Llama(PRESETS[preset])
-        row = {'preset': preset, 'bf16': knobs.bf16, 'parameters': count(ours), 'llama_parameters': count(theirs)}
+        row: dict[str, Any] = {'preset': preset, 'bf16': knobs.bf16, 'parameters': count(ours), 'llama_parameters': count(theirs)}
         row |= {f'{who}{what}': [] for what in ('train', 'write', 'write_each') for who in ('', 'llama_')} | {f'{who}spent': spent(model, data, knobs) for who, model in (('', ours), ('llama_', theirs))}
         for _ in tqdm(range(rounds), desc=preset, disable=None):
             for name, model in ('', ours), ('llama_', theirs):

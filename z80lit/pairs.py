@@ -32,7 +32,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from tqdm import tqdm
 from .generator import ADD, NUMBER, alu, generate, ld
-from .model import BOS, EOS, PAD, Config, Model, Tokens, load_state, sample, save_state, schedule, train_step
+from .model import BOS, EOS, PAD, Config, Model, Tokens, Training, load_state, sample, save_state, schedule, train_step
 from .record import rewrite
 from .tasks import KINDS, Task, benchmark, make
 from .isa import disassemble
@@ -78,7 +78,7 @@ def _in_a_row(places, base):
     except KeyError: return False                # an address made of another register
     return where == list(range(base, base + len(where)))
 
-def form(spec:Spec) -> np.void: # a Question without program and family
+def form(spec:Spec) -> np.ndarray: # of shape (), a Question without program and family
     "The form of a specification; `Outside` when it is none that is taught"
     out = np.zeros((), Question)
     for i in spec.inputs: _input(out, i)
@@ -92,8 +92,8 @@ def form(spec:Spec) -> np.void: # a Question without program and family
         out['answer'], out['at'] = len(places), known[0]
     return out
 
-# %% ../nbs/06b_pairs.ipynb #d1c4f0e9
-def question(task:Task) -> np.void: # a Question
+# %% ../nbs/06b_pairs.ipynb #5fac704a
+def question(task:Task) -> np.ndarray: # of shape (), a Question
     "The question behind a task, with the generator's program"
     return _question(task.name, tuple(sorted(task.params.items())))
 
@@ -103,7 +103,7 @@ def _question(name, params):
     task = make(kind, dict(params), *kind.inputs(random.Random(0), **dict(params)))
     return row(family_of(name), generate(task, 'all'), form(task_spec(task)))
 
-def row(family:str, program:bytes, shape) -> np.void:
+def row(family:str, program:bytes, shape) -> np.ndarray:
     "A Question from its family, its program and its form"
     out = shape.copy()
     out['family'], out['length'] = NAMES.index(family), len(program)
@@ -177,8 +177,8 @@ def canonical() -> np.ndarray: # (ATOMS + ATOMS**2,) int64: for each program the
     dull = np.append(digest(np.tile(X[:, None].astype(np.uint8), 256)), digest(X.astype(np.uint8)))
     return np.where(np.isin(key, dull), -1, out)
 
-# %% ../nbs/06b_pairs.ipynb #0224f0a6
-def glue(*pieces) -> tuple: # (bytes (N, LONGEST) uint8, lengths (N,))
+# %% ../nbs/06b_pairs.ipynb #02206515
+def glue(*pieces) -> tuple[np.ndarray, np.ndarray]: # bytes (N, LONGEST) uint8, lengths (N,)
     "Concatenate pieces (bytes (N, w), lengths (N,)) row by row"
     n = len(pieces[0][1])
     out, lengths = np.zeros((n, LONGEST), np.uint8), np.zeros(n, np.int64)
@@ -446,6 +446,8 @@ def reader(k:int=8, read:str='bits', derived:bool=True) -> type: # for `build(..
 # %% ../nbs/06b_pairs.ipynb #42474fcc
 class BitEmbedding(nn.Embedding):
     "A table of tokens plus a linear function of their bits (0 for those that are no byte)"
+    codes: torch.Tensor
+
     def __init__(self, vocab:int, d:int):
         super().__init__(vocab, d)
         self.bits = nn.Linear(8, d, bias=False)
@@ -465,6 +467,8 @@ class BitHead(nn.Linear):
 
 class PairModel(Model):
     "The decoder, reading pairs and writing bytes by their bits"
+    context: PairReader
+
     def __init__(self, config:Config, encoder:type=PairReader):
         super().__init__(config, encoder)
         self.token, self.head = BitEmbedding(config.vocab, config.d), BitHead(config.d, config.vocab)
@@ -497,7 +501,7 @@ def one_pass(model:Model,
     "Train `model` in place on fresh questions; returns the rows: step, questions, loss, accuracy (of tokens), cpu (seconds of training and making data)"
     optimizer = torch.optim.AdamW(model.parameters(), lr=knobs.lr, weight_decay=knobs.weight_decay, betas=(0.9, 0.98))
     rows, spare, steps = [], torch.Generator(), knobs.questions//knobs.batch
-    identity = identity | {'pass': list(knobs)}
+    identity, each = identity | {'pass': list(knobs)}, Training(clip=knobs.clip, bf16=knobs.bf16)
     if checkpoint and Path(checkpoint).exists(): rows = load_state(checkpoint, identity, model, optimizer, spare)
     if record: record.rewind(rows)
     with tqdm(total=steps, initial=rows[-1]['step'] if rows else 0, unit='step', disable=None) as bar:
@@ -505,7 +509,7 @@ def one_pass(model:Model,
             start, number = time.process_time(), step//PER_LESSON
             questions, data = lessons(number)
             parts = lesson_batches(data, questions, knobs.batch, np.random.default_rng([knobs.seed, number, 1]))[:steps - step]
-            seen = [train_step(model, optimizer, data.rows(b), knobs.lr*schedule(step + i, steps, knobs.warmup), knobs) for i, b in enumerate(parts)]
+            seen = [train_step(model, optimizer, data.rows(b), knobs.lr*schedule(step + i, steps, knobs.warmup), each) for i, b in enumerate(parts)]
             loss, right, _ = np.mean(seen, axis=0).tolist()
             cpu = (rows[-1]['cpu'] if rows else 0) + time.process_time() - start
             rows.append({'step': step + len(parts), 'questions': (step + len(parts))*knobs.batch, 'loss': round(loss, 5), 'accuracy': round(right, 5), 'cpu': round(cpu, 1)})
@@ -624,10 +628,8 @@ def write(spec:str|Spec,          # what is wanted, such as 'A -> A*8 & 0xFF'
     for name, value in (('draws', draws), ('seed', seed)):
         if not isinstance(value, int) or value < 0: raise ValueError(f'{name} = {value!r}: a whole number from 0 on')
     if spec.outputs[0].place.kind == 'memory' and not spec.ends: spec = replace(spec, ends='halt')
-    model, first = model or trained(), None
-    programs = candidates(model, spec, draws, seed=seed)
-    for tried, program in enumerate(programs, 1):
-        done = Written(spec, program, check_program(program, spec), tried)
-        if done.proved: return done
-        first = first or done
-    return replace(first, tried=len(programs))
+    tried = []
+    for program in candidates(model or trained(), spec, draws, seed=seed):
+        tried.append(Written(spec, program, check_program(program, spec), len(tried) + 1))
+        if tried[-1].proved: return tried[-1]
+    return replace(tried[0], tried=len(tried))

@@ -126,8 +126,9 @@ def explore(code:bytes, origin:int, calls:bool=False, interrupts:bool=False) -> 
         if at in found: continue
         i = found[at] = decode(code[at - origin:at - origin + 4], at)
         depth = depth_after(i, depth, calls)
-        if (t := target_of(i)) is not None: targets.add(t)
-        if text_of(i).split()[0] in ('CALL', 'RST'): routines.add(t); todo.append((t, 0))
+        if (t := target_of(i)) is not None:
+            targets.add(t)
+            if text_of(i).split()[0] in ('CALL', 'RST'): routines.add(t); todo.append((t, 0))
         todo += [(w, depth) for w in ways(i, interrupts) if w != EXIT]
     words = {text_of(i).split()[0] for i in found.values()}
     more = calls or bool({'CALL', 'RST'} & words), interrupts or bool({'EI', 'IM'} & words)
@@ -152,9 +153,10 @@ def address_words(code:bytes, origin:int, found:dict, there:bytes|None) -> list:
     "Where the addresses of data stand, to be set right when the data move; Refused if something else but a jump depends on where the program is"
     jumps = {i.address + i.size - k - origin for i in found.values() if text_of(i).split()[0] in ('JP', 'CALL') for k in (1, 2)}
     inside, words, done = {a for i in found.values() for a in range(i.address, i.address + i.size)}, [], jumps
-    for k in range(len(code)) if there else ():
-        if code[k] == there[k] or k in done: continue
-        value, other = (int.from_bytes(c[k:k + 2], 'little') for c in (code, there))
+    moved = code if there is None else there
+    for k in range(len(code)):
+        if code[k] == moved[k] or k in done: continue
+        value, other = (int.from_bytes(c[k:k + 2], 'little') for c in (code, moved))
         if (other - value) & 0xFFFF != SHIFT or k + 1 >= len(code): raise Refused(f'the byte at {origin + k:04X}h is a part of an address')
         if value in inside or not origin <= value <= origin + len(code): raise Refused(f'{value:04X}h, at {origin + k:04X}h, is the address of code, or outside of the program')
         words.append(k)
@@ -359,18 +361,16 @@ def learn(rules:Rules, windows, sigs, candidates:Candidates, sets=DEAD_SETS) -> 
                 window, other = windows[k], candidates.sequences[index[at[k]]]
                 if not rules.improves(window, dead): rules.add(window, dead, other)
 
-# %% ../nbs/09c_peephole.ipynb #2edec00f
-def sequences(templates, n:int, keep) -> tuple: # list of tuples, signatures
+# %% ../nbs/09c_peephole.ipynb #1933fed0
+def sequences(templates, n:int, keep) -> tuple[list, np.ndarray]: # of tuples; their signatures
     "All windows of n instructions of which `keep(window)` is true for every beginning, and their signatures"
-    windows, states = [()], beginnings()
-    for level in range(n):
-        parts = []
-        for t in templates:
-            chosen = [k for k, w in enumerate(windows) if keep((*w, t))]
-            if chosen: parts.append(([(*windows[k], t) for k in chosen], t, chosen))
-        if level == n - 1: return [w for part in parts for w in part[0]], np.concatenate([signatures(step(states[chosen], t)) for _, t, chosen in parts], 1)
-        states = stacked([step(states[chosen], t) for _, t, chosen in parts])
-        windows = [w for part in parts for w in part[0]]
+    windows: list[tuple] = [()]
+    states = beginnings()
+    for level in range(1, n + 1):
+        parts = [(t, chosen) for t in templates if (chosen := [k for k, w in enumerate(windows) if keep((*w, t))])]
+        windows = [(*windows[k], t) for t, chosen in parts for k in chosen]
+        if level < n: states = stacked([step(states[chosen], t) for t, chosen in parts])
+    return windows, np.concatenate([signatures(step(states[chosen], t)) for t, chosen in parts], 1)
 
 def survivors(rules:Rules, seed:int=1) -> Rules:
     "The rules that also hold from other states and for other constants; what must be dead is exactly what differs in one of these or in the states of the search"
@@ -478,7 +478,7 @@ def named_back(template:str, back:dict, env:dict) -> str:
     word, _, rest = template.partition(' ')
     pieces = re.split(r'(\{.*?\})', rest)
     def name(m):
-        if len(m[0]) == 2 and m[0] not in back: return {a + b: a + b for a, b in TRIPLE}[back[m[0][0]] + back[m[0][1]]]
+        if len(m[0]) == 2 and m[0] not in back: return {p: p for p in TRIPLE}[back[m[0][0]] + back[m[0][1]]]
         return back[m[0]]
     return filled((word + ' ' + ''.join(p if p[:1] == '{' else re.sub(r'\b(BC|DE|HL|[BCDEHL])\b', name, p) for p in pieces)).strip(), env)
 

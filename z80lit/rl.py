@@ -4,21 +4,22 @@
 
 # %% auto #0
 __all__ = ['BASELINES', 'NEGATIVES', 'SHARES', 'ALGORITHMS', 'CHOICES', 'Knobs', 'setting', 'episodes', 'Learner', 'taken_logs',
-           'grouped', 'gae', 'weights', 'surrogate', 'objective', 'Pass', 'look', 'update', 'learn']
+           'grouped', 'gae', 'weights', 'surrogate', 'objective', 'Pass', 'look', 'own', 'write', 'update', 'learn']
 
 # %% ../nbs/07_rl.ipynb #44f9c6ca
 import copy, time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # %% ../nbs/07_rl.ipynb #7c18050a
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
-from .model import EOS, PAD, Model, Tokens, compose, digest, encode, load_state, save_state
+from .model import EOS, PAD, Model, Tokens, add_gradients, compose, crew, digest, encode, gathered, resume, save_state, summed
 from .record import Recorder
 
 # %% ../nbs/07_rl.ipynb #288d53e9
@@ -62,9 +63,9 @@ class Knobs:
         if self.batch % self.group: raise ValueError(f'batch={self.batch} does not divide into groups of {self.group}')
         if self.group == 1 and self.baseline in ('rloo', 'grpo', 'dr_grpo'): raise ValueError(f'baseline={self.baseline!r} compares programs for the same task: group must be 2 or more')
 
-# %% ../nbs/07_rl.ipynb #27152f22
-_PPO = dict(baseline='critic', normalize=True, share='action', passes=4, clip=0.2)
-ALGORITHMS = {
+# %% ../nbs/07_rl.ipynb #4f957933
+_PPO: dict[str, Any] = dict(baseline='critic', normalize=True, share='action', passes=4, clip=0.2)
+ALGORITHMS: dict[str, dict[str, Any]] = {
     'REINFORCE':      {},
     'moving average': dict(baseline='average'),
     'RLOO':           dict(baseline='rloo', group=4, share='whole'),
@@ -97,6 +98,7 @@ CHOICES = [*range(256), EOS]
 
 class Learner(nn.Module):
     "A model that learns by reward, its critic, the frozen model it started from, and a moving average of its rewards."
+    average: torch.Tensor
     def __init__(self, model: Model):
         super().__init__()
         self.model, self.start = model, copy.deepcopy(model).requires_grad_(False)
@@ -144,7 +146,9 @@ def weights(rewards, values, taken, average, knobs: Knobs) -> torch.Tensor:
     if knobs.baseline == 'critic': weight = gae(rewards, values, taken, knobs.lam)
     elif knobs.baseline in ('none', 'average'): weight = (rewards - (average if knobs.baseline == 'average' else 0))[:, None] * taken
     else: weight = grouped(rewards.view(-1, knobs.group), knobs.baseline).flatten()[:, None] * taken
-    if knobs.normalize: weight = (weight - weight[taken].mean()) / (weight[taken].std() + 1e-6) * taken
+    if knobs.normalize:
+        every, of = (gathered(F.pad(t, (0, knobs.max_len + 1 - t.shape[1]))) for t in (weight, taken))
+        weight = (weight - every[of].mean()) / (every[of].std() + 1e-6) * taken
     return weight.clamp(min=0) if knobs.negatives == 'drop' else weight
 
 # %% ../nbs/07_rl.ipynb #acfde6a0
@@ -166,7 +170,7 @@ def objective(per_action, taken, share: str) -> torch.Tensor:
 
 # %% ../nbs/07_rl.ipynb #563e1a12
 class Pass(NamedTuple):
-    "What one pass over a set of programs says: the loss, and numbers for the log."
+    "What one pass over a set of programs says: its part of the loss, and of the numbers for the log."
     loss: torch.Tensor
     old: torch.Tensor       # log-probabilities of the actions when they were taken (N, L)
     weight: torch.Tensor    # (N, L)
@@ -183,23 +187,38 @@ def look(learner: Learner, batch: Tokens, rewards, start, knobs: Knobs, first: P
         old, value = logp.detach(), values.detach()
         weight = weights(rewards, value, taken, learner.average, knobs)
         goal = gae(rewards, value, taken, knobs.lam) + value
-    kl = (logs.exp() * (logs - start)).sum(-1)[taken].mean()
-    entropy = -(logs.exp() * logs).sum(-1)[taken].mean()
-    miss = ((values - goal)[taken] ** 2).mean()
-    loss = knobs.kl * kl - knobs.entropy * entropy - objective(surrogate(logp, old, weight, knobs), taken, knobs.share)
+    part = taken.sum() / summed(taken.sum())       # of all actions
+    kl = part * (logs.exp() * (logs - start)).sum(-1)[taken].mean()
+    entropy = part * -(logs.exp() * logs).sum(-1)[taken].mean()
+    miss = part * ((values - goal)[taken] ** 2).mean()
+    gain = (part if knobs.share == 'action' else 1 / crew()[1]) * objective(surrogate(logp, old, weight, knobs), taken, knobs.share)
+    loss = knobs.kl * kl - knobs.entropy * entropy - gain
     if knobs.baseline == 'critic': loss = miss if lesson else loss + knobs.value * miss
     log = {'kl_nats': kl.item(), 'entropy_nats': entropy.item()}
     if knobs.baseline == 'critic': log['miss'] = miss.item()
-    if knobs.clip: log['clipped'] = (((logp - old).exp() - 1).abs() > knobs.clip)[taken].float().mean().item()
+    if knobs.clip: log['clipped'] = (part * (((logp - old).exp() - 1).abs() > knobs.clip)[taken].float().mean()).item()
     return Pass(loss, old, weight, goal, log)
 
-# %% ../nbs/07_rl.ipynb #2a9d098e
-def update(learner: Learner, optimizer, contexts, reward: Callable, knobs: Knobs, rng: torch.Generator, lesson: bool = False) -> dict:
-    "One set of programs, written, judged and learned from; returns the numbers for the log."
-    model = learner.model
-    programs = compose(model, contexts, knobs.temperature, knobs.max_len, rng)
+# %% ../nbs/07_rl.ipynb #605ef78e
+def own(n: int) -> slice:
+    "This process's share of `n` things that stand in a row."
+    rank, size = crew()
+    return slice(rank * n // size, (rank + 1) * n // size)
+
+def write(model: Model, contexts, knobs: Knobs, rng: torch.Generator, writers: int) -> list[bytes]:
+    "This process's programs, for its `contexts`; it is its share of all `writers`."
+    if writers == 1: return compose(model, contexts, knobs.temperature, knobs.max_len, rng)
+    seeds = torch.randint(2**62, (writers,), generator=rng, device=rng.device)[own(writers)].tolist()
+    return [p for seed, asked in zip(seeds, np.split(contexts, len(seeds))) for p in compose(model, asked, knobs.temperature, knobs.max_len, seed)]
+
+# %% ../nbs/07_rl.ipynb #a2ecab64
+def update(learner: Learner, optimizer, contexts, reward: Callable, knobs: Knobs, rng: torch.Generator, lesson: bool = False, writers: int = 1) -> dict:
+    "One set of programs for this process's `contexts`, written, judged and learned from; returns the numbers for the log, of all processes."
+    model, size = learner.model, crew()[1]
+    programs = write(model, contexts, knobs, rng, writers)
     rewards = torch.as_tensor(np.asarray(reward(programs)), dtype=torch.float32, device=model.device)
-    if learner.average.isnan(): learner.average.copy_(rewards.mean())
+    mean = gathered(rewards).mean()
+    if learner.average.isnan(): learner.average.copy_(mean)
     batch, seen = episodes(contexts, programs, knobs.max_len, model.device), None
     with torch.no_grad(): start = learner.logs(learner.start, batch, knobs.temperature)
     for _ in range(knobs.passes):
@@ -207,12 +226,14 @@ def update(learner: Learner, optimizer, contexts, reward: Callable, knobs: Knobs
         seen = seen or now
         optimizer.zero_grad()
         now.loss.backward()
-        norm = nn.utils.clip_grad_norm_((p for p in learner.parameters() if p.grad is not None), knobs.norm)
+        learning = [p for p in learner.parameters() if p.grad is not None]
+        add_gradients(learning)
+        norm = nn.utils.clip_grad_norm_(learning, knobs.norm)
         optimizer.step()
-    learner.average.lerp_(rewards.mean(), 0.1)
-    log = {'reward': rewards.mean().item(), 'length': float(np.mean([len(p) for p in programs])), 'grad': norm.item()} | now.log
-    if knobs.group > 1: log['even'] = (rewards.view(-1, knobs.group).std(1) == 0).float().mean().item()
-    return log
+    learner.average.lerp_(mean, 0.1)
+    log = {'reward': mean.item() / size, 'length': float(np.mean([len(p) for p in programs])) / size, 'grad': norm.item() / size} | now.log
+    if knobs.group > 1: log['even'] = (rewards.view(-1, knobs.group).std(1) == 0).float().mean().item() / size
+    return dict(zip(log, summed(torch.tensor([*log.values()], dtype=torch.float64)).tolist()))
 
 # %% ../nbs/07_rl.ipynb #91de8ebc
 def learn(model: Model,
@@ -221,22 +242,25 @@ def learn(model: Model,
           knobs: Knobs = Knobs(),
           record: Recorder|None = None,        # gets a row an epoch
           checkpoint: str|Path|None = None,    # state file, written every epoch; when it exists, the run goes on from it
-          watch: Callable|None = None          # called with the model after each epoch; returns a dict for the row
+          watch: Callable|None = None,         # called with the model after each epoch; returns a dict for the row
+          writers: int|None = None             # that share the programs of an update, each with random numbers of its own; None: one a process
          ) -> list[dict]:
-    "Train `model` in place by reward alone; returns the rows, one an epoch: reward, length (bytes), grad (norm), kl_nats (from the start), entropy_nats (both an action), the critic's miss, share clipped, share of even groups (all means), what `watch` says, seconds (wall)."
-    contexts, clock, learner = np.asarray(contexts), time.perf_counter(), Learner(model)
+    "Train `model` in place by reward alone, with the other processes of the crew; returns the rows, one an epoch: reward, length (bytes), grad (norm), kl_nats (from the start), entropy_nats (both an action), the critic's miss, share clipped, share of even groups (all means), what `watch` says, seconds (wall)."
+    contexts, clock, learner, writers = np.asarray(contexts), time.perf_counter(), Learner(model), writers or crew()[1]
+    sizes = [len(part) for part in torch.arange(max(1, len(contexts) // knobs.group)).split(knobs.batch // knobs.group)]
+    if writers % crew()[1] or any(n % writers for n in sizes): raise ValueError(f'{writers} writers in {crew()[1]} processes cannot share updates of {sizes[0]} and {sizes[-1]} tasks equally')
     optimizer = torch.optim.Adam((p for p in learner.parameters() if p.requires_grad), lr=knobs.lr, fused=True)
-    rng, rows = torch.Generator(model.device).manual_seed(knobs.seed), []
-    identity = {'config': asdict(model.config), 'knobs': asdict(knobs), 'contexts': digest(contexts)}
-    if checkpoint and Path(checkpoint).exists(): rows = load_state(checkpoint, identity, learner, optimizer, rng)
+    rng = torch.Generator(model.device).manual_seed(knobs.seed)
+    identity = {'config': asdict(model.config), 'knobs': asdict(knobs), 'contexts': digest(contexts), 'writers': writers}
+    rows = resume(checkpoint, identity, learner, optimizer, rng)
     if record: record.rewind(rows)
     clock -= rows[-1]['seconds'] if rows else 0
-    with tqdm(total=knobs.epochs, initial=len(rows), unit='epoch', disable=None) as bar:
+    with tqdm(total=knobs.epochs, initial=len(rows), unit='epoch', disable=crew()[0] > 0 or None) as bar:
         for epoch in range(len(rows), knobs.epochs):
-            asked, logs = torch.randperm(len(contexts), generator=rng, device=model.device)[:max(1, len(contexts) // knobs.group)], []
-            for part in asked.split(knobs.batch // knobs.group):
-                index, done = part.repeat_interleave(knobs.group).cpu().numpy(), epoch * -(-len(asked) * knobs.group // knobs.batch) + len(logs)
-                logs.append(update(learner, optimizer, contexts[index], lambda programs: reward(index, programs), knobs, rng, lesson=done < knobs.lessons))
+            logs: list[dict] = []
+            for part in torch.randperm(len(contexts), generator=rng, device=model.device)[:sum(sizes)].split(sizes):
+                index, done = part[own(len(part))].repeat_interleave(knobs.group).cpu().numpy(), epoch * len(sizes) + len(logs)
+                logs.append(update(learner, optimizer, contexts[index], lambda programs: reward(index, programs), knobs, rng, done < knobs.lessons, writers))
             row = {'epoch': epoch + 1} | {k: float(f'{np.mean([log[k] for log in logs]):.4g}') for k in logs[0]}
             rows.append(row | (watch(model) if watch else {}) | {'seconds': round(time.perf_counter() - clock, 2)})
             if record: record.row(**rows[-1])

@@ -29,6 +29,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -51,7 +52,7 @@ COMPARISONS = {'lt': '<', 'gt': '>', 'le': '<=', 'ge': '>=', 'eq': '==', 'ne': '
 
 class Symbol:
     "A number that is not known yet: the text of an expression"
-    __hash__ = None
+    __hash__ = None   # type: ignore[assignment]
     def __init__(self, text, ways): self.text, self.ways = text, ways
     def __str__(self): return self.text
     def __invert__(self): return Symbol(f'(~{self})', self.ways)
@@ -103,6 +104,7 @@ class SymbolicTable:
 
 class BitOpcode(int):
     "An opcode of the CB page whose bit number is the symbol `k`"
+    ways: Ways
     def __rshift__(self, n): return Symbol('k', self.ways) if n == 3 else int(self) >> n
 
 # %% ../nbs/09_search.ipynb #d44f7bc1
@@ -190,7 +192,7 @@ def lanes_source(name:str, with_flags:bool) -> str:
     return '\n'.join(lines).replace('q ^', '0 ^')
 
 exec(lanes_source('act', True)); exec(lanes_source('act_unflagged', False))
-act, act_unflagged = page(act), page(act_unflagged)
+act, act_unflagged = (page(globals()[name]) for name in ('act', 'act_unflagged'))
 
 # %% ../nbs/09_search.ipynb #49b60d5e
 FORM_FIELDS = 'form d s k imm changes size tstates'.split()
@@ -202,7 +204,8 @@ def _desk() -> np.dtype:
                   rowhash=('<u8', (PARENTS, 16, 2)), total=('<u8', (PARENTS, 2)), bad=('<i8', PARENTS), last=('<i8', PARENTS), keys=('<u8', (16, 2, LANES//8)),
                   path=('<i8', DEEP + 1), depth='<i8', forms=('<i8', (FORMS, len(FORM_FIELDS))), allow=('u1', (FORMS + 1, FORMS)), recent=('<u8', (1 << 15, 2)))
     plain = np.dtype([(n, f) if isinstance(f, str) else (n, *f) for n, f in fields.items()], align=True)
-    both = {n: plain.fields[n][:2] for n in fields} | {'words': (np.dtype(('<u8', (rows, LANES//8))), plain.fields['w'][1])}
+    laid = plain.fields or {}
+    both = {n: laid[n][:2] for n in fields} | {'words': (np.dtype(('<u8', (rows, LANES//8))), laid['w'][1])}
     return np.dtype(dict(names=list(both), formats=[f for f, _ in both.values()], offsets=[o for _, o in both.values()], itemsize=plain.itemsize), align=True)
 
 Desk = _desk()
@@ -411,7 +414,7 @@ class Form:
     def bytes(self, n:int) -> bytes: return self.code + n.to_bytes(self.imm, 'little')
     def spelt(self, n:int) -> str: return re.sub(r'\bnn?\b', f'{n:0{2*self.imm + 1}X}h', self.text) if self.imm else self.text
 
-def operands_of(e) -> tuple|None: # (name, d, s, k, imm)
+def operands_of(e) -> tuple[str, int, int, int, int]|None: # (name, d, s, k, imm)
     "Form and rows of an opcode; None when it is no instruction on registers alone"
     word, ops = e.mnemonic, e.operands
     last = ops[-1] if ops else ''
@@ -424,6 +427,7 @@ def operands_of(e) -> tuple|None: # (name, d, s, k, imm)
     if word == 'EX' and ops == ('DE', 'HL'): return 'EX', PAIR['HL'], PAIR['DE'], 0, NONE
     if word in ('BIT', 'RES', 'SET') and len(ops) == 2 and last in ROW: return word, ROW[last], 0, int(ops[0]), NONE
     if word in EFFECTS and word[-2:] != '16' and (not ops or len(ops) == 1 and last in ROW): return word, ROW.get(last, 0), 0, 0, NONE
+    return None
 
 def all_forms() -> list: # of Form
     "Every instruction that works on registers and flags alone"
@@ -610,6 +614,12 @@ STATE_BYTES = 16 + 4 + 4 + 4 + 4*3                 # and its share of the table 
 
 class Store:
     "The states kept: hash, T-states, how each was reached, and if `rows` has a width the state itself; `buckets` says which have which cost"
+    hash: np.ndarray         # these five grow together
+    tstates: np.ndarray
+    parent: np.ndarray
+    code: np.ndarray
+    rows: np.ndarray
+
     def __init__(self, root, rows):
         self.n, self.buckets, self.table = 0, {}, np.full(1 << 12, -1, np.int32)
         self.columns, self.state_bytes = COLUMNS | dict(rows=(rows.shape[1:], np.uint8)), STATE_BYTES + rows.shape[1]
@@ -692,15 +702,15 @@ def desk_for(space:Space, spec:Spec, seed:int, extra=None) -> tuple: # (1,) of D
     desks.w[0, CONST:] = np.arange(256)[:, None]
     desks.goal[0], desks.mask[0], desks.solve, desks.dedup = goal, mask, space.solve, 'dedup' in space.rules and not space.exact
     desks.exact = space.exact
-    desks.fmask = sum(1 << k for k, n in enumerate(FLAGS) if n in seen)
-    desks.w[0, 6] &= np.uint8(desks.fmask[0])
-    desks.tracked = sum(1 << r for r in range(WIDE) if (REG8[r] in seen if r != 6 else desks.fmask[0]))
+    desks.fmask = fmask = sum(1 << k for k, n in enumerate(FLAGS) if n in seen)
+    desks.w[0, 6] &= np.uint8(fmask)
+    desks.tracked = sum(1 << r for r in range(WIDE) if (REG8[r] in seen if r != 6 else fmask > 0))
     desks.wanted = sum(1 << r for r in range(WIDE) if mask[r])
     keys = np.random.default_rng([seed, 128]).integers(0, 1 << 64, (16, 2, LANES//8), np.uint64)
     for g in groups: keys[list(g)] = keys[g[0]]
     desks.keys[0] = keys
     for k, f in enumerate(space.forms):
-        changes = sum(1 << r for r in rows_of(f, False) if r != 6 or desks.fmask[0])
+        changes = sum(1 << r for r in rows_of(f, False) if r != 6 or fmask)
         desks.forms[0, k] = FORM_NUMBER[f.name], f.d, f.s, f.k, f.imm, changes, f.size, f.tstates
     allow = followers(space.forms, seen, groups, space.rules)
     desks.allow[0, :allow.shape[0], :allow.shape[1]] = allow
@@ -931,8 +941,8 @@ def right_bodies(plan, Y, v, prefixes, tails, loose, jobs=None, most=1 << 20) ->
     parts = Parallel(n_jobs=jobs or -1, prefer='threads')(delayed(part)(i) for i in starts_) if len(starts_) > 1 else [part(i) for i in starts_]
     return tuple(np.concatenate(x) for x in zip(*parts))
 
-# %% ../nbs/09_search.ipynb #a6dbd75d
-def given_plan(task:Task, length:int, budget:int=400) -> tuple: # Plan, table of one column
+# %% ../nbs/09_search.ipynb #e009f9e9
+def given_plan(task:Task, length:int, budget:int=400) -> tuple[Plan, np.ndarray]: # and its table of one column
     "The article's notion for a body of so many bytes: the given input, everything else 0, and only the answer is looked at"
     spec, states = task_spec(task), machine_inputs([task])[0]
     rows = Rows(spec)
@@ -969,9 +979,9 @@ def pieces(registers, instructions, constants, memory:bool, branches:bool, most:
             if named(e.operands): out |= {code if n is None else code + bytes([n & 255]): e.text for n in (range(-most, most) if jumps else given if 'n' in e.operands else [None])}
     chosen = [str(w).upper() for w in instructions or []]
     if unknown := [w for w in chosen if w not in known]: raise SearchError(f'no instruction called {unknown[0]!r} on registers' + ', on memory'*memory + ', or that jumps'*branches)
-    out = [c for c, text in out.items() if not chosen or text.upper() in chosen or text.split()[0] in chosen]
-    if not out: raise SearchError('the instruction set is empty: name more registers or instructions')
-    return {z: np.array([list(c) for c in out if len(c) == z], np.uint8).reshape(-1, z) for z in sorted({len(c) for c in out})}
+    codes = [c for c, text in out.items() if not chosen or text.upper() in chosen or text.split()[0] in chosen]
+    if not codes: raise SearchError('the instruction set is empty: name more registers or instructions')
+    return {z: np.array([list(c) for c in codes if len(c) == z], np.uint8).reshape(-1, z) for z in sorted({len(c) for c in codes})}
 
 def survivors(bodies, tail, plan, Y) -> list: # of places
     "Which bodies are right on all columns of a table, with two variants of junk"
@@ -1008,7 +1018,7 @@ def prove_bodies(kept, good, whole, tail, objective, slowest:int):
     for t, body in sorted(kept, key=lambda k: k[0]):                   # by time on the first input, which is no more than the longest time
         if good and (objective == 'bytes' or t - (tail_time(tail) or 4) >= min(c[1] for *_, c in good)): break     # 4: the HALT that marks an end
         v = proof(body + tail, whole)
-        if not v.refuted and v.tstates[1] <= slowest: good.append((body, v, (len(body), v.tstates[1] - tail_time(tail))))
+        if not v.refuted and v.tstates and v.tstates[1] <= slowest: good.append((body, v, (len(body), v.tstates[1] - tail_time(tail))))
 
 def tail_time(tail:bytes) -> int: return sum(i.t for i in disassemble(tail)) if tail else 0
 
@@ -1202,7 +1212,7 @@ def enumerate_all(space, body, whole, tail, objective, seed, limits, deadline, j
     "Enumerate until a program is proved; a program that is refuted adds to the test inputs, and all begins anew"
     saved = Saved(checkpoint, [space.digest, repr(body), tail.hex(), str(objective), *limits.values(), seed, list(space.rules), space.exact])
     refuted, tried, wanted = saved.meta.get('refuted', 0), saved.meta.get('tried', 0), saved.arrays.get('wanted')
-    extra = None if wanted is None else (saved.arrays['states'].view(Registers)[:, 0], wanted)
+    extra:tuple|None = None if wanted is None else (saved.arrays['states'].view(Registers)[:, 0], wanted)
     while True:
         e, good = Enumeration(space, body, objective, seed, limits, extra), []
         if saved.meta: go_on(e, saved.meta, saved.arrays); saved.meta = {}
@@ -1265,7 +1275,8 @@ class Saved:
         rewrite(self.path, save)
         self.last = time.monotonic()
 
-    def remove(self): self.path and self.path.unlink(missing_ok=True)
+    def remove(self):
+        if self.path: self.path.unlink(missing_ok=True)
 
 # %% ../nbs/09_search.ipynb #3482ab8e
 SAVED = 'key best full stage done found front begun'.split()
@@ -1318,8 +1329,8 @@ def concluded(run:Run, space, spec, tail, body, objective, asked, seconds) -> Re
 def _said(r:Result) -> str:
     "A result in words"
     c = r.certificate
-    head = f'{c.status}: ' + (f'{len(r.program)} bytes, {r.tstates[0]} T-states' if r.programs else f'objective {c.objective}, below {c.below}')
-    code = ' : '.join(i.text for i in disassemble(r.program)) if r.programs else ''
+    head = f'{c.status}: ' + (f'{len(r.programs[0])} bytes, {r.tstates[0]} T-states' if r.programs else f'objective {c.objective}, below {c.below}')
+    code = ' : '.join(i.text for i in disassemble(r.programs[0])) if r.programs else ''
     return '\n'.join(filter(None, [head, code, f'over {c.instructions:,} instructions on {c.registers}; {c.candidates:,} candidates, {c.states:,} states; nothing below {c.below}']))
 
 # %% ../nbs/09_search.ipynb #61aee21b
@@ -1441,8 +1452,8 @@ def products(record, most:int=6, jobs=None) -> dict:
     return dict(most=most, within=len(short), instructions=e.space.size, listing=e.space.digest, states=e.store.n, candidates=int(tried), rules=list(e.space.rules), comparison='128-bit hashes',
                 linear=LINEAR, linear_states=small.store.n, linear_candidates=int(more), linear_longest=small.key + 1)
 
-# %% ../nbs/09_search.ipynb #60d70bbf
-IN_SETS = dict(      # what is looked for among a few instructions where every string of three bytes is not enough
+# %% ../nbs/09_search.ipynb #5ef5a2b1
+IN_SETS: dict[str, list[dict[str, Any]]] = dict(      # what is looked for among a few instructions where every string of three bytes is not enough
     sum=[dict(objective=('bytes', 'tstates'), instructions='XOR ADD INC DJNZ'.split(), registers='ABHL', constants=[], branches=True, max_bytes=5),
          dict(objective='tstates', instructions='LD A,(HL)|ADD A,(HL)|LD B,(HL)|ADD A,B|INC HL|INC L|XOR A|DJNZ e'.split('|'), registers='ABHL', constants=[], branches=True, max_bytes=7)],
     fill=[dict(objective=('bytes', 'tstates'), instructions='LD INC DJNZ'.split(), registers='ABHL', constants=[], branches=True, max_bytes=4),
@@ -1481,7 +1492,7 @@ def known_for_all(task:Task, certificates) -> dict|None:
     out = dict(bytes=size(small) + len(tail), tstates=time_(fast) + tail_time(tail), bytes_proved=small['status'] == OPTIMAL or size(small) == every['below'], tstates_proved=fast['status'] == OPTIMAL and fast['objective'] == 'tstates')
     if task.name in BY_HAND:
         v = proof(assemble(BY_HAND[task.name]) + tail, task_spec(task))
-        if not v.refuted and v.tstates[1] < out['tstates']: out |= dict(tstates=v.tstates[1], tstates_proved=False)
+        if not v.refuted and v.tstates and v.tstates[1] < out['tstates']: out |= dict(tstates=v.tstates[1], tstates_proved=False)
     return out
 
 def known(task:Task, given:dict, certificates) -> dict:
@@ -1509,8 +1520,8 @@ def record_products(path, most:int=6, jobs=None):
         summary = products(r, most, jobs=jobs)
         r.close(**summary, cpu_minutes=round(time.process_time()/60, 1))
 
-# %% ../nbs/09_search.ipynb #cd824cc4
-ANSWERS = {          # name -> (specification, registers that may be lost, how to search)
+# %% ../nbs/09_search.ipynb #ebf072cb
+ANSWERS: dict[str, tuple[str, str, dict]] = {          # name -> (specification, registers that may be lost, how to search)
     'A*10': ('A -> A*10 & 0xFF', 'BF', dict(registers='AB', constants=[])),
     'hex digit': ('A in 0..15 -> A + 30h if A < 10 else A + 37h', 'F', dict(registers='A')),
     'sign of A': ('A -> (A > 0) - 2*(A > 127)', 'BF', dict(registers='AB', constants=[])),
@@ -1545,7 +1556,8 @@ def grown(spec, registers, constants, levels:int, rules=tuple(RULES), instructio
     "An enumeration after so many levels of growing, without looking for the goal"
     e = Enumeration(space_for(spec, registers, instructions, constants, rules), spec, 'bytes', 0, dict(key=1 << 40, tstates=1 << 20, memory=1 << 31))
     for _ in range(levels):
-        e.key, e.stage = e.next_key(), ''
+        if (key := e.next_key()) is None: break
+        e.key, e.stage = key, ''
         e.grow(1, 1e18, Quiet())
     return e
 
@@ -1563,9 +1575,9 @@ def speeds() -> list: # of rows
     row('run_batch: a program for each candidate', lambda: run_batch(programs, init=init, threads=1), len(programs), LANES)
     task = benchmark()[6]
     row('every string of three bytes (emulator)', lambda: density(task, 3, 1), 1 << 24, 1)
-    line = dict(objective='bytes', registers='ABCDEHL', constants='all', max_bytes=4, jobs=1, max_memory=1 << 31)
-    e = search(Spec('A, B -> A*B', clobbers='*'), **line).certificate
-    rows.append(dict(what='all straight-line code on A to L of up to four bytes', seconds=(t := cpu_of(lambda: search(Spec('A, B -> A*B', clobbers='*'), **line), 1)), nodes=round(e.candidates/t), evaluations=round(e.candidates*LANES/t)))
+    line: dict[str, Any] = dict(objective='bytes', registers='ABCDEHL', constants='all', max_bytes=4, jobs=1, max_memory=1 << 31)
+    certificate = search(Spec('A, B -> A*B', clobbers='*'), **line).certificate
+    rows.append(dict(what='all straight-line code on A to L of up to four bytes', seconds=(t := cpu_of(lambda: search(Spec('A, B -> A*B', clobbers='*'), **line), 1)), nodes=round(certificate.candidates/t), evaluations=round(certificate.candidates*LANES/t)))
     return rows
 
 def record_speeds(path):

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from .attempts import marks
 from .generator import generate
 from .isa import disassemble
-from .model import PRESETS, Model, Training, build, compose, fit, learning_curves, save
+from .model import PRESETS, Model, Training, build, compose, crew, fit, join, learning_curves, meet, save
 from .record import Recorder
 from .reward import score
 from .tasks import Table, Task, article_context, baselines, benchmark, fingerprint, fresh_tasks, leak, other_inputs, training_tasks
@@ -48,10 +48,11 @@ def train(seed: int = 0,                # of the weights and of the order of the
           preset: str = 'pocket',
           tasks: list[Task]|None = None,  # default: the 200
           tell=None,                      # called with each epoch's row
+          device='cpu',
           **kwargs                        # `record`, `checkpoint`: handed to `fit`
          ) -> tuple[Model, list[dict]]:
     "A model trained on `tasks`, and a row for each epoch; `solved` counts the benchmark's sixteen tasks, right for their given input, `cpu` processor seconds."
-    model, sixteen, start = build(preset, seed), benchmark(), time.process_time()
+    model, sixteen, start = build(preset, seed, device), benchmark(), time.process_time()
     def watch(model):
         return {'solved': int(score(sixteen, answer(model, sixteen)).correct.sum()), 'cpu': round(time.process_time() - start, 2)}
     return model, fit(model, *examples(tasks or training_tasks()), knobs(preset, epochs, seed), watch=watch, tell=tell, **kwargs)
@@ -122,28 +123,37 @@ def record(folder: str|Path, seeds=range(5), epochs: int = 35, preset: str = 'po
 def _say(row):
     if row['epoch'] % 5 == 0: tqdm.write(f"epoch {row['epoch']:3}   loss {row['loss']:.4f}   solved {row['solved']:2} of 16   {row['seconds']:.0f} s")
 
+def _help(*args, **kwargs) -> int:
+    "What torchrun's other processes do: train along, and stay until the first has told the result, for torchrun ends all as soon as one has failed."
+    _, rows = train(*args, **kwargs)
+    meet()
+    return rows[-1]['solved']
+
 # %% ../nbs/08_sft.ipynb #db52382e
 def reproduce(seed: int = 0,
               epochs: int = 35,
               preset: str = 'pocket',
-              out: str|Path|None = None   # folder to keep the model, its record and, while it runs, its state in
+              out: str|Path|None = None,  # folder to keep the model, its record and, while it runs, its state in
+              device: str = 'cpu'         # or cuda, mps; 'auto': the fastest there is
              ) -> int:
     "Train on the 200 tasks, on one thread, print what the model writes for the benchmark and how it does on fresh tasks; returns the number of the sixteen solved."
     torch.set_num_threads(1)
+    place, state = join(device), Path(out) / 'state.safetensors' if out else None
+    if crew()[0]: return _help(seed, epochs, preset, device=place, checkpoint=state)
     print(f'Training a model ({preset}, seed {seed}) on the 200 tasks for {epochs} epochs ...', flush=True)
-    if out:
-        out = Path(out)
-        with Recorder(out / 'run.jsonl', _config(preset, epochs, seed), seed) as run:
-            model, rows = train(seed, epochs, preset, tell=_say, record=run, checkpoint=out / 'state.safetensors')
+    if state:
+        with Recorder(state.with_name('run.jsonl'), _config(preset, epochs, seed), seed) as run:
+            model, rows = train(seed, epochs, preset, tell=_say, device=place, record=run, checkpoint=state)
             run.close(solved=rows[-1]['solved'])
-        save(model, out / 'model')
-        (out / 'state.safetensors').unlink()
-    else: model, rows = train(seed, epochs, preset, tell=_say)
+        save(model, state.with_name('model'))
+        state.unlink()
+    else: model, rows = train(seed, epochs, preset, tell=_say, device=place)
     print(f'\n{report(model)}\n\nSolved: {rows[-1]["solved"]} of 16, each program run and right for its given input.')
     fresh = fresh_tasks(1000)
     said, (copied, copied_general) = evaluate(model, fresh), verdicts(fresh, [leak(t) for t in fresh]).mean(1)
     print(f'These sixteen are among the 200 it was trained on. Of 1,000 fresh tasks it solves {said["given"]:.0%} for the given input, {said["given_and_8"]:.0%} for eight others as well;\n'
           f'a program that only copies the wanted byte out of the context: {copied:.0%} and {copied_general:.0%}.')
+    meet()
     return rows[-1]['solved']
 
 # %% ../nbs/08_sft.ipynb #00bba9cb

@@ -19,9 +19,11 @@ __all__ = ['z3', 'WIDTHS', 'FUNCTIONS', 'NARROW', 'Ended', 'Problem', 'STARTS', 
 # %% ../nbs/05b_smt.ipynb #bf24bc6a
 import ast, time
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import xor
+from typing import Any
 
 from .bus import trace
 from .emulator import EFFECTIVE, HL, IX, IY, NAMES, REG8, Z80, get_register
@@ -56,11 +58,17 @@ class NotCovered(ValueError):
 # %% ../nbs/05b_smt.ipynb #4fbd1970
 WIDTHS = dict.fromkeys('sp wz af_ bc_ de_ hl_ nout'.split(), 16) | dict.fromkeys('i q q0'.split(), 8) | {'iff1': 1, 'iff2': 1, 'im': 2}
 
+def _register(k): return property(lambda s: s.reg[k], lambda s, v: s.reg.__setitem__(k, v))
+
 class State:
     "A machine whose registers are formulas"
+    pc: int
+    code: dict     # address -> byte of the program
+    memory: Any    # an array of Z3
+    nout: Any      # a bit-vector: how many bytes have been put out
     def __init__(self, **values): vars(self).update(values)
     def copy(self): return State(**vars(self) | {n: list(getattr(self, n)) for n in ('reg', 'reads', 'writes')})
-    a, f, b, c, l = (property(lambda s, k=REG8.index(n): s.reg[k], lambda s, v, k=REG8.index(n): s.reg.__setitem__(k, v)) for n in 'afbcl')
+    a, f, b, c, l = (_register(REG8.index(n)) for n in 'afbcl')
 
 def fresh(code, origin:int=0) -> State:
     "A machine with a letter in every register, an unknown memory, and the program at `origin`"
@@ -502,9 +510,9 @@ def run(s:State,         # where to start, from `fresh`
             to[t.pc] = merge(to[t.pc], t) if t.pc in to else t
     raise NotCovered(f'the program takes more than {steps} instructions')
 
-# %% ../nbs/05b_smt.ipynb #6cd75a3b
-FUNCTIONS = {'min': lambda x, y: z3.If(x < y, x, y), 'max': lambda x, y: z3.If(x > y, x, y), 'abs': lambda x: z3.If(x < 0, -x, x),
-             's8': lambda x: z3.SignExt(56, z3.Extract(7, 0, x)), 's16': lambda x: z3.SignExt(48, z3.Extract(15, 0, x)), 'parity': lambda x: wide(parity(x), 64)}
+# %% ../nbs/05b_smt.ipynb #f29b0eeb
+FUNCTIONS: dict[str, Callable] = {'min': lambda x, y: z3.If(x < y, x, y), 'max': lambda x, y: z3.If(x > y, x, y), 'abs': lambda x: z3.If(x < 0, -x, x),
+                                  's8': lambda x: z3.SignExt(56, z3.Extract(7, 0, x)), 's16': lambda x: z3.SignExt(48, z3.Extract(15, 0, x)), 'parity': lambda x: wide(parity(x), 64)}
 
 def truth(v): return v != 0
 def as_number(t): return z3.If(t, const(1, 64), const(0, 64))
@@ -519,9 +527,9 @@ def binary(node, env):
 
 def formula(node, env):
     "An expression of a specification as a bit-vector of 64; `env`: name of a place -> bit-vector of 64"
+    if p := place(node): return env[p.name]
     match node:
-        case ast.Constant(): return const(int(node.value), 64)
-        case ast.Name() | ast.Subscript(): return env[place(node).name]
+        case ast.Constant(value=int(n)): return const(int(n), 64)
         case ast.BinOp(): return binary(node, env)
         case ast.UnaryOp(op=ast.Not()): return as_number(formula(node.operand, env) == 0)
         case ast.UnaryOp(): return UNARY[type(node.op)](formula(node.operand, env))
@@ -596,7 +604,7 @@ def assumptions(s, spec, env, size):
     "What may be relied on at the start, with `size` bytes of program at `s.pc`"
     named = regions(env, [x.place for x in (*spec.inputs, *spec.outputs)])
     stack, program = (s.sp - spec.stack, spec.stack + 2), (const(s.pc, 16), size)
-    clear = [apart(*a, *b) for a, b in [(program, stack), *((r, program) for r in named), *((r, stack) for r in named + written(spec))]]
+    clear = [apart(a, m, b, n) for (a, m), (b, n) in [(program, stack), *((r, program) for r in named), *((r, stack) for r in named + written(spec))]]
     return [*domains(spec, env), z3.ULE(s.im, 2), *clear, z3.Not(within(caller(s), const(s.pc, 16), size + 1))]
 
 def astray(s, writes, spec, env):
@@ -622,8 +630,8 @@ def finish(s, program, spec) -> Ended:
     if how == 'ret' and how in ends:
         badly += [z3.And(end.path, end.goal != caller(s))]
         end.sp = end.sp - 2
-    accesses = (reduce(union, (getattr(e, n) for e in ends.values())) for n in ('reads', 'writes'))
-    return Ended(end, z3.Or(*badly), *accesses, [(e.path, e.goal) for k, e in ends.items() if k == 'ret'])
+    reads, writes = (reduce(union, (getattr(e, n) for e in ends.values())) for n in ('reads', 'writes'))
+    return Ended(end, z3.Or(*badly), reads, writes, [(e.path, e.goal) for k, e in ends.items() if k == 'ret'])
 
 def wants(spec, model, env):
     "What each output should be; `model`: the state in which the program ends that says so, or None"
@@ -748,8 +756,8 @@ def judge(program, spec, begin, expected, cpu, origin) -> tuple: # (kind or '', 
     want = {n: before(n) + 2*(n == 'sp' and how == 'ret') & 0xFFFF for n in sorted(spec.preserved)}
     changed = [n for n in want if getattr(cpu, n) != want[n]]
     if changed: return COUNTEREXAMPLE, {n: want[n] for n in changed}, {n: getattr(cpu, n) for n in changed}
-    want = [(a, v) for p, a, v in expected if p.kind == 'out']
-    return ('', {}, {}) if cpu.outputs == want else (COUNTEREXAMPLE, {'out': str(want)}, {'out': str(cpu.outputs)})
+    sent = [(a, v) for p, a, v in expected if p.kind == 'out']
+    return ('', {}, {}) if cpu.outputs == sent else (COUNTEREXAMPLE, {'out': str(sent)}, {'out': str(cpu.outputs)})
 
 # %% ../nbs/05b_smt.ipynb #b553f757
 NO_ANSWER, NOT_COVERED = 'not proved: no answer', 'not proved: not covered'

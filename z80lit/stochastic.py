@@ -14,7 +14,7 @@ import math, re, time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -380,7 +380,7 @@ SPACES = {'reverse': 'RLCA|RRCA|LD L,A|LD A,L|XOR L|AND L|OR L|AND n|XOR n|RLC L
           'tenth': 'LD L,A|LD H,n|LD D,H|LD E,L|ADD HL,HL|ADD HL,DE|LD A,H|LD A,L|RRCA|RLCA|AND n|SRL A|SRL H|INC HL|INC A|RRA|LD H,A|LD E,A|LD D,A|LD D,n|LD E,n|LD HL,nn|ADD A,A|ADD A,n|LD DE,nn'}
 TEXTBOOK = ('LD L,A : LD H,0 : LD D,H : LD E,L : ADD HL,HL : ADD HL,DE : ADD HL,HL : ADD HL,HL : ADD HL,HL : ADD HL,DE : ADD HL,HL : ADD HL,DE : '
             'ADD HL,HL : ADD HL,HL : ADD HL,DE : LD A,H : SRL A : SRL A : SRL A')        # 205 times A, divided by 2048
-PROBLEMS = {
+PROBLEMS: dict[str, dict[str, Any]] = {
     'reverse': dict(spec=Spec('A -> ' + ' | '.join(f'(A >> {k} & 1) << {7 - k}' for k in range(8)), clobbers='*'), slots=11, beta=1.5, objective='tstates', steps=2_000_000, chains=16),
     'popcount': dict(spec=Spec('A -> ' + ' + '.join(f'(A >> {k} & 1)' for k in range(8)), clobbers='*'), slots=14, beta=2., metric='number', steps=2_000_000, chains=8),
     'tenth': dict(spec=Spec('A -> A//10', clobbers='*'), slots=20, beta=3., metric='number', start=TEXTBOOK, steps=3_000_000, chains=8)}

@@ -155,7 +155,8 @@ def record(folder:str|Path, seeds=(0, 1), knobs:Pass=RECIPE, per:int=1000, keep:
             save_pairs(model, weights, seed=seed, questions=knobs.questions, data=f'{int(np.bitwise_xor.reduce(known)):016x}')
             run.close(cpu=rows[-1]['cpu'], **examined(load_pairs(weights), known, per))
         if keep and seed == seeds[0]: rewrite(keep, lambda p: p.write_bytes(weights.read_bytes()))
-        state.unlink(missing_ok=True), weights.unlink()
+        state.unlink(missing_ok=True)
+        weights.unlink()
 
 def examined(model, known:np.ndarray, per:int=1000) -> dict:
     "The marks of a model: all categories, the wider families, the benchmark"

@@ -74,14 +74,14 @@ def _check(registers, memory):
 # %% ../nbs/02_tasks.ipynb #a8b08cad
 def with_inputs(task:Task,        # the question
                 registers:dict,   # registers to replace or to add
-                memory:dict=None  # address -> bytes; None: as it was
+                memory:dict|None=None  # address -> bytes; None: as it was
                ) -> Task:         # the same question, its `expected` recomputed
     "The same task asked on other inputs. Raises ValueError for a register or an address that does not exist"
     registers, memory = {**task.registers, **registers}, task.memory if memory is None else memory
     _check(registers, memory)
     return replace(task, registers=registers, memory=memory, expected=task.semantics(registers, memory))
 
-# %% ../nbs/02_tasks.ipynb #3544426d
+# %% ../nbs/02_tasks.ipynb #75a2663c
 @dataclass(frozen=True)
 class Kind:
     "A family of tasks that differ in their parameters and inputs only"
@@ -94,7 +94,7 @@ class Kind:
     semantics: Callable           # (registers, memory, **params) -> bytes
     inputs: Callable              # (rng, **params) -> (registers, memory): any inputs the contract allows
     baseline: Callable            # (**params) -> source text of a whole program, right for all inputs
-    given: Callable = None        # like `inputs`, for the one given input; None: the same
+    given: Callable|None = None   # like `inputs`, for the one given input; None: the same
     output_address: int = 0x8000
 
 # %% ../nbs/02_tasks.ipynb #1bf2d17a
@@ -234,8 +234,8 @@ CHAINS = (
 # %% ../nbs/02_tasks.ipynb #26f9d022
 KINDS = (*FOLDS, *REGISTERS, *PEEPHOLE, *LOOPS, *FLAGS, *BLOCKS, *BITS, *CHAINS)     # in the order of the article's table
 
-# %% ../nbs/02_tasks.ipynb #343ba01e
-GIVEN = (                                                       # parameters, registers, memory
+# %% ../nbs/02_tasks.ipynb #b513d189
+GIVEN: tuple[tuple[dict, dict, dict], ...] = (                  # parameters, registers, memory
     (dict(x=5, y=3),        dict(a=5), {}),
     (dict(x=0x42, y=0x24),  dict(a=0x42), {}),
     (dict(x=7, y=6, z=3),   dict(a=7), {}),
@@ -414,8 +414,8 @@ def fingerprint(tasks    # any number of tasks
     "SHA-256 over the identities (type, parameters, inputs) and answers of the tasks, in order"
     return sha256('\n'.join(f'{identity(t)} {t.expected.hex()}' for t in tasks).encode()).hexdigest()
 
-# %% ../nbs/02_tasks.ipynb #283cd3e5
-def task_stream(seed:int=0,
+# %% ../nbs/02_tasks.ipynb #2a7ba0c5
+def task_stream(seed:int|str=0,
                 kinds=KINDS  # which families to draw from
                ) -> Iterator:
     "Random tasks without end, from each kind in turn"
@@ -428,10 +428,10 @@ def fresh_tasks(n:int,      # how many
     "`n` different random tasks, none of them in the benchmark or in `training_tasks()`. Raises ValueError unless `n` is a whole number, 0 or more"
     if n != int(n) or n < 0: raise ValueError(f'{n} tasks: a whole number, 0 or more, please')
     known = {identity(t) for t in training_tasks() + benchmark(False)}
-    out = []
-    for task in task_stream(seed):
-        if len(out) == n: return out
-        if (key := identity(task)) not in known: known.add(key); out.append(task)
+    out, stream = [], task_stream(seed)
+    while len(out) < n:
+        if (key := identity(task := next(stream))) not in known: known.add(key); out.append(task)
+    return out
 
 # %% ../nbs/02_tasks.ipynb #92e287c7
 def leak(task:Task) -> bytes:

@@ -8,13 +8,13 @@ __all__ = ['FLAGS', 'ATOMS', 'GROUPS', 'KINDS', 'ADDRESS', 'OPERATORS', 'UNARY',
            'OUTSIDE', 'WRONG', 'CHANGED', 'PORTS', 'compiled', 'PAGES', 'TIMINGS', 'EXTRA', 'PAIRS', 'NOT_C',
            'ACCUMULATOR', 'SWAPS', 'CONDITION', 'PROVED', 'SAMPLED', 'COUNTEREXAMPLE', 'ENDLESS', 'STRAY', 'JUNK',
            'KINDS_OF_VERDICT', 'Outcome', 'Start', 'LIMIT', 'SLICE', 'Tally', 'EDGES', 'WHATS', 'POINTER', 'LINES',
-           'COLUMNS', 'atoms', 'bits', 'SpecError', 'Place', 'place', 'cut', 'no_brackets', 'parsed', 'constant',
-           'domain', 'evaluate', 'check', 'numbers', 'check_fit', 'clobbered', 'Input', 'Output', 'read_input',
-           'read_output', 'Spec', 'noise', 'free_rooms', 'starts', 'make_rules', 'rule_rows', 'bit_fields',
-           'keep_masks', 'prepare', 'enter', 'allowed', 'writes_ok', 'outputs_ok', 'ports_ok', 'ended_ok', 'judge',
-           'gather', 'opcode_at', 'run_stretched', 'check_slice', 'on_z80', 'on_msx', 'on_cpc', 'times', 'column',
-           'Rows', 'addresses', 'occupied', 'end_kind', 'make_plan', 'Value', 'Unknown', 'parts', 'effects', 'Entry',
-           'at_entry', 'pointers', 'apply', 'follow', 'exit_state', 'suspects', 'spelt', 'Verdict', 'set_up',
+           'COLUMNS', 'atoms', 'bits', 'SpecError', 'Place', 'place', 'names_in', 'cut', 'no_brackets', 'parsed',
+           'constant', 'domain', 'evaluate', 'check', 'numbers', 'check_fit', 'clobbered', 'Input', 'Output',
+           'read_input', 'read_output', 'Spec', 'noise', 'free_rooms', 'starts', 'make_rules', 'rule_rows',
+           'bit_fields', 'keep_masks', 'prepare', 'enter', 'allowed', 'writes_ok', 'outputs_ok', 'ports_ok', 'ended_ok',
+           'judge', 'gather', 'opcode_at', 'run_stretched', 'check_slice', 'on_z80', 'on_msx', 'on_cpc', 'times',
+           'column', 'Rows', 'addresses', 'occupied', 'end_kind', 'make_plan', 'Value', 'Unknown', 'parts', 'effects',
+           'Entry', 'at_entry', 'pointers', 'apply', 'follow', 'exit_state', 'suspects', 'spelt', 'Verdict', 'set_up',
            'outputs_of', 'judge_again', 'rerun', 'start_of', 'culprits', 'Found', 'explain', 'scan', 'sample',
            'hidden_inputs', 'junk_words', 'as_program', 'verify', 'exhaust', 'spent', 'Imitation', 'task_spec',
            'read_table', 'from_text', 'verify_row', 'Audit', 'verify_table']
@@ -22,6 +22,7 @@ __all__ = ['FLAGS', 'ATOMS', 'GROUPS', 'KINDS', 'ADDRESS', 'OPERATORS', 'UNARY',
 # %% ../nbs/05_verify.ipynb #6a5ec2a7
 import ast, csv, io, json, operator, os, re, time
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -29,6 +30,7 @@ from itertools import islice, product
 from keyword import iskeyword
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -75,6 +77,11 @@ def place(node:ast.expr) -> Place|None:
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id.lower() in KINDS:
         kind = KINDS[node.value.id.lower()]
         return Place(kind, ast.unparse(node).lower(), node.slice)
+    return None
+
+def names_in(tree:ast.AST) -> set:
+    "The names of the places in an expression"
+    return {p.name for n in ast.walk(tree) if isinstance(n, ast.expr) and (p := place(n))}
 
 # %% ../nbs/05_verify.ipynb #ff83ac0d
 def cut(text:str) -> list:
@@ -97,9 +104,10 @@ def no_brackets(text:str):
 def parsed(text:str, mode:str='eval'):
     "Python's tree of an expression (or, with 'exec', of an assignment); SpecError when it is none"
     no_brackets(text.strip())
-    try: return ast.parse(re.sub(r'\b(\d[0-9a-fA-F]*)[hH]\b', r'0x\1', text.strip()), mode=mode).body
+    try: tree:Any = ast.parse(re.sub(r'\b(\d[0-9a-fA-F]*)[hH]\b', r'0x\1', text.strip()), mode=mode)
     except SyntaxError: raise SpecError(f'cannot read {text!r}') from None
     except (RecursionError, MemoryError): raise SpecError(f'an expression of {len(text):,} characters is too deep: {text[:40]!r} ...') from None
+    return tree.body
 
 def constant(text:str) -> int:
     "The value of a number"
@@ -110,8 +118,8 @@ def domain(text:str, width:int) -> tuple: # of (first, last)
     "The ranges of a domain such as `0..9|65..70`; SpecError when one does not fit the width or is empty"
     out = []
     for part in text.split('|'):
-        lo, dots, hi = part.partition('..')
-        lo, hi = constant(lo), constant(hi if dots else lo)
+        first, dots, last = part.partition('..')
+        lo, hi = constant(first), constant(last if dots else first)
         if not 0 <= lo <= hi < 1 << width: raise SpecError(f'domain {part.strip()}: not a range within 0..{(1 << width) - 1}')
         out.append((lo, hi))
     return tuple(sorted(out))
@@ -119,10 +127,10 @@ def domain(text:str, width:int) -> tuple: # of (first, last)
 # %% ../nbs/05_verify.ipynb #403e8086
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
              ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift}
-UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: lambda x: (x == 0).astype(np.int64)}
+UNARY: dict[type, Callable] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: lambda x: (x == 0).astype(np.int64)}
 COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
-FUNCTIONS = {'s8': lambda x: ((x & 0xFF) ^ 0x80) - 0x80, 's16': lambda x: ((x & 0xFFFF) ^ 0x8000) - 0x8000,
-             'min': np.minimum, 'max': np.maximum, 'abs': np.abs, 'parity': lambda x: 1 - (np.bitwise_count(x & 0xFF) & 1).astype(np.int64)}
+FUNCTIONS: dict[str, Callable] = {'s8': lambda x: ((x & 0xFF) ^ 0x80) - 0x80, 's16': lambda x: ((x & 0xFFFF) ^ 0x8000) - 0x8000,
+                                  'min': np.minimum, 'max': np.maximum, 'abs': np.abs, 'parity': lambda x: 1 - (np.bitwise_count(x & 0xFF) & 1).astype(np.int64)}
 
 def _binary(node, env):
     a, b = evaluate(node.left, env), evaluate(node.right, env)
@@ -149,9 +157,9 @@ def evaluate(node:ast.expr, # a checked expression
              env:dict       # name of a place -> int64 array of n; 'name()' -> a function of numbers
             ) -> np.ndarray: # int64 (n,)
     "The value of an expression for all inputs at once"
+    if p := place(node): return env[p.name]
     match node:
-        case ast.Constant(): return np.full(len(env['']), int(node.value), np.int64)
-        case ast.Name() | ast.Subscript(): return env[place(node).name]
+        case ast.Constant(value=int(n)): return np.full(len(env['']), n, np.int64)
         case ast.BinOp(): return _binary(node, env)
         case ast.UnaryOp(): return UNARY[type(node.op)](evaluate(node.operand, env))
         case ast.Compare(): return _compare(node, env)
@@ -160,6 +168,7 @@ def evaluate(node:ast.expr, # a checked expression
         case ast.BoolOp():
             values = [evaluate(v, env) != 0 for v in node.values]
             return (np.logical_and if isinstance(node.op, ast.And) else np.logical_or).reduce(values).astype(np.int64)
+    raise TypeError(ast.dump(node))
 
 # %% ../nbs/05_verify.ipynb #26be32f8
 def check(node:ast.expr, known:set, functions) -> None:
@@ -170,20 +179,20 @@ def check(node:ast.expr, known:set, functions) -> None:
         return
     match node:
         case ast.Constant(value=int()): return
-        case ast.BinOp() if type(node.op) in OPERATORS: parts = node.left, node.right
-        case ast.UnaryOp() if type(node.op) in UNARY: parts = node.operand,
-        case ast.Compare() if all(type(op) in COMPARE for op in node.ops): parts = node.left, *node.comparators
+        case ast.BinOp() if type(node.op) in OPERATORS: parts = [node.left, node.right]
+        case ast.UnaryOp() if type(node.op) in UNARY: parts = [node.operand]
+        case ast.Compare() if all(type(op) in COMPARE for op in node.ops): parts = [node.left, *node.comparators]
         case ast.BoolOp(): parts = node.values
-        case ast.IfExp(): parts = node.test, node.body, node.orelse
-        case ast.Call(func=ast.Name(), keywords=[]) if node.func.id in {*FUNCTIONS, *functions}: parts = node.args
+        case ast.IfExp(): parts = [node.test, node.body, node.orelse]
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in {*FUNCTIONS, *functions}: parts = node.args
         case _: raise SpecError(f'{ast.unparse(node)} has no place in a specification')
     for part in parts: check(part, known, functions)
 
 def numbers(node:ast.expr) -> list:
     "The numbers that are the value of an expression as they stand there, in one case or another"
     match node:
-        case ast.Constant(): return [int(node.value)]
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)): return [-int(value)]
+        case ast.Constant(value=int(n)): return [int(n)]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(n))): return [-n]
         case ast.IfExp(): return numbers(node.body) + numbers(node.orelse)
     return []
 
@@ -380,9 +389,9 @@ def rule_rows(plan:Plan, name:str) -> list:
 
 def bit_fields(name:str) -> list: # of (word, shift, mask, bit)
     "Where the bits of a register lie in the 64-bit words of a machine state"
-    out, at = [], 0
+    out, at, fields = [], 0, Registers.fields or {}
     for f, shift, width in NAMES[name]:
-        offset = Registers.fields[f][1]
+        offset = fields[f][1]
         out.append((offset//8, 8*(offset % 8) + shift, (1 << width) - 1, at))
         at += width
     return out
@@ -618,11 +627,11 @@ def addresses(spec, kinds=('memory',)) -> np.ndarray: # (65536,) bool
     used = np.zeros(65536, bool)
     for p in [i.place for i in spec.inputs] + [o.place for o in spec.outputs]:
         if p.kind != 'memory': continue
-        names = {place(n).name for n in ast.walk(p.address) if isinstance(n, ast.Name) and place(n)}
+        names = names_in(p.address)
         rows = Rows(replace(spec, text=''.join([', '.join(t for t, i in zip(spec._parts[0], spec.inputs) if i.place.name in names), ' -> out[0] = 0']), like=None))
         if rows.total > 1 << 20: raise SpecError(f'{p.name}: too many different addresses: restrict the domains of {", ".join(sorted(names))}')
         X = rows.inputs_at(0, rows.total)
-        if spec.require is not None and {place(n).name for n in ast.walk(spec.require) if place(n)} <= names: X = X[:, evaluate(spec.require, rows.env(X)) != 0]
+        if spec.require is not None and names_in(spec.require) <= names: X = X[:, evaluate(spec.require, rows.env(X)) != 0]
         used[evaluate(p.address, rows.env(X)) & 0xFFFF] = True
     return used
 
@@ -663,7 +672,7 @@ EXTRA = 'r', 'wz', 'q', 'mem', 'ports'          # besides ATOMS: refresh, two in
 class Value(tuple):
     "(deps, exact, parts): entry atoms it may depend on; is it a copy of the one?; the values of the flags, for a saved F"
     def __new__(cls, deps=(), exact=False, parts=None): return tuple.__new__(cls, (frozenset(deps), exact, parts))
-    deps, exact, parts = (property(lambda self, k=k: self[k]) for k in range(3))
+    deps, exact, parts = (property(operator.itemgetter(k)) for k in range(3))
     def __or__(self, other): return self if self == other else Value(self.deps | other.deps)
 
 class Unknown(Exception):
@@ -738,7 +747,7 @@ ACCUMULATOR = {
     **{w: [(['mem'], ('mem', *_HL, *_DE)), (['yf', 'xf'], ('a', 'mem', *_HL)), (['pf', *_BC], _BC), (_DE, _DE), (_HL, _HL), (['hf', 'nf'], ())] for w in ('LDI', 'LDD')},
     **{w: [(['mem'], ('mem', *_HL, *_DE, *_BC)), (['yf', 'xf'], ('a', 'mem', *_HL, *_BC)), (_BC, _BC), (_DE, _DE + _BC), (_HL, _HL + _BC), (['hf', 'nf', 'pf'], _BC)] for w in ('LDIR', 'LDDR')}}
 
-SWAPS = {'EX DE,HL': ['dh', 'el'], 'EXX': [(r, r + '_') for r in 'bcdehl']}
+SWAPS: dict[str, list] = {'EX DE,HL': ['dh', 'el'], 'EXX': [(r, r + '_') for r in 'bcdehl']}
 
 def effects(text:str) -> tuple: # moves [(to, from)], mixes [(to atoms, from atoms)]
     "What an instruction does, by its text; raises Unknown"
@@ -842,7 +851,8 @@ def _join(old, new):
 
 def exit_state(code:bytes, origin:int, kind:int) -> Entry:
     "What everything depends on where the program ends; raises Unknown"
-    seen, todo, listing = {}, [(origin, at_entry())], {i.address: i for i in disassemble(code, origin)}
+    todo: list[tuple[int|str, Entry]] = [(origin, at_entry())]
+    seen, listing = {}, {i.address: i for i in disassemble(code, origin)}
     end = ('end', 'ret', 'halt')[kind]
     while todo:
         at, state = todo.pop()
@@ -1159,11 +1169,11 @@ def exhaust(code, spec, origin, budget, timing, junk, limit, samples, seed, thre
     hidden = [] if large or code == spec.like else hidden_inputs(spec, found, limit if found is not None else min(limit, 1 << 22))
     rows = Rows(spec, hidden)
     X = sample(rows, samples, seed) if large else None
-    size = X.shape[1] if large else rows.total
+    size = rows.total if X is None else X.shape[1]
     variants = junk or int(np.clip((1 << (22 if found == frozenset() else 25))//size, 2, 32)) & ~1
     plan = make_plan(code, spec, rows, origin, variants, budget, timing)
     if spec.like is not None: rows = Imitation(rows, spec, code, origin, budget)
-    t = scan(plan, rows, (lambda i0, i1: X[:, i0:i1]) if large else rows.inputs_at, size, threads)
+    t = scan(plan, rows, rows.inputs_at if X is None else lambda i0, i1: X[:, i0:i1], size, threads)
     if not t.n: raise SpecError(f'{spec.text!r}: no input fulfils the precondition')
     n = spec.total if t.failure else t.n >> sum(map(bits, hidden))
     common = dict(spec=spec, program=code, n=n, total=spec.total if large else n, variants=variants, timing=timing, budget=budget,
@@ -1200,7 +1210,7 @@ def _answer(*values, at=0x8000): return ', '.join(f'mem[{at + k:04X}h] = {v}' fo
 def _distinct(*names): return ', '.join(dict.fromkeys(names))
 POINTER = 'HL in 9000h..0EFFFh'
 
-LINES = {
+LINES: dict[str, Callable] = {
     'fold-add': lambda x, y: f'A -> {_answer(x + y & 255)}', 'fold-or': lambda x, y: f'A -> {_answer(x | y)}', 'fold-muladd': lambda x, y, z: f'A -> {_answer(x*y + z & 255)}',
     'swap': lambda r: f'A, {r} -> {_answer(r)}', 'dead-load': lambda r: f'{r} -> {_answer(r)}', 'shift': lambda r, n: f'{r} -> {_answer(f"{r} << {n}")}',
     'copy': lambda n: f'B in {n}, {POINTER}, {_cells(n)} -> {_answer(*(f"mem[HL+{k}]" for k in range(n)))}',
@@ -1215,8 +1225,8 @@ def task_spec(task:Task) -> Spec:
     "What the task asks, of all inputs that its contract allows"
     return Spec(LINES[task.name](**task.params), clobbers='*', ends='halt')
 
-# %% ../nbs/05_verify.ipynb #ff4e8fa8
-COLUMNS = dict(name=str, program=str, spec=str, clobbers=str, stack=int, ends=str, origin=int, budget=int, timing=str, method=str, writes=lambda text: domain(text, 16), junk=int, samples=int, seed=int)
+# %% ../nbs/05_verify.ipynb #e569e570
+COLUMNS: dict[str, Callable] = dict(name=str, program=str, spec=str, clobbers=str, stack=int, ends=str, origin=int, budget=int, timing=str, method=str, writes=lambda text: domain(text, 16), junk=int, samples=int, seed=int)
 _OF_SPEC = 'clobbers', 'stack', 'ends', 'writes'
 
 def read_table(text:str) -> list: # of dicts
