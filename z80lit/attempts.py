@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['FIRST', 'WORD', 'SMALL', 'HEADLINE', 'STUDIES', 'tasks_then', 'contexts_then', 'first_lessons', 'lessons_of',
            'warm_start', 'marks', 'exam', 'judge', 'columns', 'attempt', 'words', 'corpus', 'mnemonic_model',
-           'new_ends', 'first_start', 'first_attempt', 'iqm', 'band', 'run_study', 'runs_of']
+           'new_ends', 'first_start', 'first_attempt', 'iqm', 'band', 'run_study', 'runs_of', 'picture']
 
-# %% ../nbs/07a_attempts.ipynb #9841ebcb
-import re
+# %% ../nbs/07a_attempts.ipynb #ccfe7dfe
+import io, re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
@@ -123,7 +123,7 @@ def mnemonic_model(texts: list[list[str]], config: Config, seed: int = 0, epochs
     return model
 
 def new_ends(model: Model, seed: int = 0) -> Model:
-    "The same model with fresh embeddings and a fresh output layer: what the article did next."
+    "The same model, changed in place: fresh embeddings and a fresh output layer, what the article did next."
     other = build(model.config, seed)
     model.token.load_state_dict(other.token.state_dict())
     model.head.load_state_dict(other.head.state_dict())
@@ -154,21 +154,22 @@ def iqm(values) -> float:
 
 def band(*strata, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
     "The 95 % interval of the interquartile mean over runs drawn again within each stratum, by the bootstrap."
-    rng, strata = np.random.default_rng(seed), [np.asarray(s) for s in strata]
-    again = np.concatenate([s[rng.integers(0, len(s), (draws, len(s)))] for s in strata], 1)
-    return tuple(np.quantile([iqm(x) for x in again], (0.025, 0.975)).tolist())
+    rng = np.random.default_rng(seed)
+    again = np.concatenate([np.asarray(s)[rng.integers(0, len(s), (draws, len(s)))] for s in strata], 1)
+    low, high = np.quantile([iqm(x) for x in again], (0.025, 0.975)).tolist()
+    return low, high
 
 # %% ../nbs/07a_attempts.ipynb #72a0125d
 HEADLINE = 'REINFORCE', 'PPO', 'PPO + KL 0.5', 'PPO + KL 2'
 
 def _grid(seeds, *conditions): return [dict(c, seed=s) for s in range(seeds) for c in conditions]
 
-STUDIES = {
+STUDIES: dict[str, tuple[Callable, list[dict]]] = {
     'headline': (attempt, _grid(10, *(dict(algorithm=a, lr=3e-4) for a in HEADLINE)) + _grid(10, *(dict(algorithm=a, lr=5e-5) for a in HEADLINE))),
     'knobs': (attempt, _grid(5, *(dict(algorithm='PPO', lr=3e-4, temperature=t) for t in (0.3, 0.7, 1.2)), *(dict(algorithm='PPO', lr=lr, passes=1, clip=0.1) for lr in (3e-4, 5e-5, 1e-5)),
                               *(dict(algorithm=a, lr=lr) for a in ('REINFORCE', 'PPO') for lr in (1e-5, 1e-4, 1e-3)))),
-    'size': (attempt, _grid(3, *(dict(algorithm=a, lr=lr, preset='warmup', epochs=6) for lr in (3e-4, 5e-5) for a in ('REINFORCE', 'PPO', 'PPO + KL 2')))),
-    'scratch': (first_attempt, _grid(3, dict(start='mnemonic'), dict(start='scratch')))}
+    'size': (attempt, _grid(3, *(dict(algorithm=a, lr=3e-4, preset='warmup', epochs=6) for a in ('REINFORCE', 'PPO', 'PPO + KL 2')))),
+    'scratch': (first_attempt, _grid(2, dict(start='mnemonic'), dict(start='scratch')))}
 
 def run_study(name: str, folder: str|Path) -> Run:
     "Run what is missing of a study, on one thread, and keep it in `07a_{name}.jsonl`; warm starts are kept in `starts` beside it."
@@ -184,3 +185,15 @@ def run_study(name: str, folder: str|Path) -> Run:
 def runs_of(run: Run, **conditions) -> list[dict]:
     "The rows of a study for which these conditions hold."
     return [r for r in run.rows if all(r.get(k) == v for k, v in conditions.items())]
+
+# %% ../nbs/07a_attempts.ipynb #67d75920
+def picture(fig, colours: int = 32):
+    "A figure as an image of few colours, which takes a fraction of the room; the figure is closed."
+    import matplotlib.pyplot as plt
+    import PIL.Image
+    from IPython.display import Image
+    full, small = io.BytesIO(), io.BytesIO()
+    fig.savefig(full, dpi=100)
+    plt.close(fig)
+    PIL.Image.open(full).convert('RGB').quantize(colours).save(small, 'png', optimize=True)
+    return Image(small.getvalue())

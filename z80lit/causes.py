@@ -44,7 +44,7 @@ def shaped_first(tasks: list[Task], calls: int = 800) -> Callable:
         return (first if early else then)(index, programs)
     return reward
 
-REWARDS = {
+REWARDS: dict[str, Callable] = {
     'article': judge,
     'binary': partial(judge, reward=lambda s: _scale(s.correct)),
     'Hamming': partial(judge, reward=lambda s: _scale(s.match)),
@@ -52,8 +52,8 @@ REWARDS = {
     'inputs right': fraction,
     'Hamming, then binary': shaped_first}
 
-# %% ../nbs/07b_causes.ipynb #19365ccb
-FACTORS = {                             # name: (algorithm, changes), all from REINFORCE or PPO at 3e-4
+# %% ../nbs/07b_causes.ipynb #ed873475
+FACTORS: dict[str, tuple[str, dict]] = {      # name: (algorithm, changes), all from REINFORCE or PPO at 3e-4
     'REINFORCE':                ('REINFORCE', {}),
     'baseline: average':        ('moving average', {}),
     'group of 4, no baseline':  ('REINFORCE', dict(group=4)),
@@ -120,10 +120,10 @@ def relearn(model: Model, method: str, seed: int, calls: int) -> dict:
     fit(model, contexts_then(asked), programs, Training(epochs=8, lr=3e-4, seed=seed))
     return {'kept': len(programs)} | exam(benchmark(False))(model)
 
-# %% ../nbs/07b_causes.ipynb #e6d6320e
-STUDIES = {
+# %% ../nbs/07b_causes.ipynb #f4f51642
+STUDIES: dict[str, tuple[Callable, list[dict]]] = {
     'ablation': (ablate, [dict(factor=f, seed=s) for s in range(5) for f in FACTORS]),
-    'heat': (attempt, [dict(algorithm=a, lr=lr, kl=kl, seed=s) for s in range(3) for a in HEAT for lr in (1e-5, 5e-5, 3e-4, 1e-3) for kl in (0.0, 0.5, 2.0)]),
+    'heat': (attempt, [dict(algorithm=a, lr=lr, kl=kl, seed=s) for kl in (0.0, 2.0) for s in range(3) for a in HEAT for lr in (1e-5, 5e-5, 3e-4, 1e-3)]),
     'contenders': (contend, [dict(method=m, seed=s) for s in range(5) for m in ('random search', 'best of n', 'own programs', 'teacher')])}
 
 def run_study(name: str, folder: str|Path) -> Run:
