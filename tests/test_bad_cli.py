@@ -53,7 +53,7 @@ CASES = [
     (['verify', '-c', 'NOP', '--spec', 'A -> ' + '+'.join(['A']*5000)], 'too deep'), (['write', ''], "'' has no arrow"), (['write', 'A -> 300'], '300 does not fit A'),
     ('verify words.csv', 'words.csv: '), ('verify broken.json', 'broken.json: '), ('verify z.json', 'z.json: '), ('verify latin.asm', 'latin.asm: byte 9 is not text'), (['verify', 'empty.asm'], 'empty.asm: there is nothing'),
     ('conform', 'PATH'), ('conform nowhere', 'nowhere: no such file or folder'), ('conform folder', 'folder: no test suite'), ('conform other.txt', 'other.txt: no test suite'), ('conform good.asm --record none/r.jsonl', 'none/r.jsonl: No such file'), ('reproduce --seed x', '--seed', 'valid integer'), ('reproduce --seed -1', '--seed', 'greater than or equal to 0'),
-    ('reproduce --epochs 0', '--epochs', '0'), ('reproduce --out other.txt', 'other.txt: not a folder'), ('reproduce --device gpu', "--device: no device 'gpu' here: there are"), ('bench emulator --rounds 0', '--rounds', '0'), ('bench emulator --zexdoc none.com', '--zexdoc: none.com: no such file'), ('bench design --record none/r.jsonl', 'none/r.jsonl: No such file'), ('info extra', 'extra'),
+    ('reproduce --epochs 0', '--epochs', '0'), ('reproduce --out other.txt', 'other.txt: not a folder'), ('reproduce --out /proc/z80lit', '/proc/z80lit: No such file'), ('reproduce --device gpu', "--device: no device 'gpu' here: there are"), ('bench emulator --rounds 0', '--rounds', '0'), ('bench emulator --zexdoc none.com', '--zexdoc: none.com: no such file'), ('bench design --record none/r.jsonl', 'none/r.jsonl: No such file'), ('info extra', 'extra'),
 ]
 
 # A program that fails its job has its say first, so here only the status, the message and what is written are looked at.

@@ -299,6 +299,13 @@ def test_reproduce_tells_whether_it_solved_all(monkeypatch, solved, status):
     assert call('reproduce', '--seed', 3).exit_code == status and seen['seed'] == 3
     assert json.loads(call('reproduce', '--json').stdout) == {'seed': 0, 'solved': solved, 'of': 16}
 
+def test_a_finished_training_is_no_crash_to_torchrun(monkeypatch):
+    "torchrun begins anew what ends with another status than 0"
+    monkeypatch.setattr('z80lit.sft.reproduce', lambda **options: 3)
+    assert call('reproduce').exit_code == 1
+    monkeypatch.setenv('TORCHELASTIC_RUN_ID', 'none')
+    assert call('reproduce').exit_code == 0
+
 def test_reproduce_trains_and_reports(tmp_path):
     "One epoch is too little to solve the benchmark, and the status says so"
     r = shell('reproduce', '--epochs', 1, '--out', tmp_path)

@@ -123,6 +123,15 @@ def test_front_page_names_every_chapter():
     missing = [name for name, title in titles.items() if f'[{title}]({name})' not in front]
     assert not missing
 
+def test_index_names_everything():
+    "The saved output of the index of names has every exported function and class (`.ci/run_nbs.py nbs/22_api.ipynb` brings it up to date)"
+    index, names = (root/'nbs'/'22_api.ipynb').read_text(encoding='utf-8'), set()
+    for path in (root/'z80lit').glob('[a-z]*.py'):
+        body = ast.parse(path.read_text(encoding='utf-8')).body
+        public = next((ast.literal_eval(n.value) for n in body if isinstance(n, ast.Assign) and getattr(n.targets[0], 'id', '') == '__all__'), [])
+        names |= {n.name for n in body if getattr(n, 'name', None) in public}
+    assert len(names) > 200 and not [n for n in sorted(names) if f'[`{n}`]' not in index]
+
 def test_readme_is_fresh():
     render = runpy.run_path(str(root/'.ci'/'readme.py'))['render']
     assert (root/'README.md').read_text(encoding='utf-8') == render(), 'run `make export`'

@@ -588,6 +588,7 @@ def _study(name, out, as_json):
     if not out: _fail('--study: where to? name a folder with --out')
     chapter, module = homes[name]
     try: run = module.run_study(name, out)
+    except OSError as e: _fail(f'{e.filename}: {e.strerror}')
     except ValueError as e: _fail(str(e))
     if as_json: _print_json({'config': run.header['config'], 'rows': run.rows})
     else: typer.echo(f"{out / f'{chapter}_{name}.jsonl'}: {len(run.rows)} trainings")
@@ -616,9 +617,12 @@ def _reproduce(ctx: typer.Context, seed: Annotated[int, typer.Option(metavar='N'
     from z80lit.model import pick_device
     try: pick_device(device)
     except ValueError as e: _fail(f'--device: {e}')
-    with redirect_stdout(sys.stderr if as_json else sys.stdout): solved = sft.reproduce(seed=seed, out=out, preset=preset, device=device, **{'epochs': epochs} if epochs else {})
+    try:
+        if out: out.mkdir(parents=True, exist_ok=True)
+        with redirect_stdout(sys.stderr if as_json else sys.stdout): solved = sft.reproduce(seed=seed, out=out, preset=preset, device=device, **{'epochs': epochs} if epochs else {})
+    except OSError as e: _fail(f'{e.filename}: {e.strerror}')
     if as_json: _print_json({'seed': seed, 'solved': solved, 'of': 16})
-    raise typer.Exit(0 if solved == 16 else 1)
+    raise typer.Exit(0 if solved == 16 or 'TORCHELASTIC_RUN_ID' in os.environ else 1)      # torchrun takes 1 for a crash and would begin again
 
 # %% ../nbs/10_cli.ipynb #59dcf749
 @app.command('conform')
