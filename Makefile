@@ -33,7 +33,7 @@ test: .venv/.dev
 	$(python) -c 'from z80lit.emulator import Z80; Z80().step()'
 	$(with_bin) nbdev_test --n_workers 2 --timing
 	$(MAKE) --no-print-directory docs
-	$(python) -m pytest tests --ignore tests/test_house.py --numprocesses 2 --dist loadfile --durations 10
+	$(python) -m pytest tests --ignore tests/test_house.py --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
 
 docs: _docs/sitemap.xml
 

@@ -29,9 +29,12 @@ def pytest_configure(config):
     config.addinivalue_line('markers', 'lab: every chapter in JupyterLab; `make lab-test`')
     config.addinivalue_line('markers', 'checked: for a core with bounds checks, in a process that tests/test_safety.py starts')
 
+LONG = 'safety', 'site', 'lab_browser', 'conform', 'mutation', 'package', 'bad_asm', 'fuzz', 'emulator', 'torchrun'      # files of minutes; begun first, so that no worker is left alone with one at the end
+
 def pytest_collection_modifyitems(config, items):
-    "Leave out what this process is not meant to run"
+    "Leave out what this process is not meant to run, and begin with the longest files"
     out = {mark for mark, variable in (('slow', 'Z80LIT_SLOW'), ('lab', 'Z80LIT_LAB'), ('checked', 'NUMBA_BOUNDSCHECK')) if not os.environ.get(variable)}
     dropped = [i for i in items if out & {m.name for m in i.iter_markers()}]
     config.hook.pytest_deselected(items=dropped)
-    items[:] = [i for i in items if i not in dropped]
+    rank = {f'test_{name}.py': k for k, name in enumerate(LONG)}
+    items[:] = sorted((i for i in items if i not in dropped), key=lambda i: rank.get(i.path.name, len(LONG)))
