@@ -176,6 +176,11 @@ def test_asm_help_lists_the_directives():
     said = set(re.findall(r'\b[A-Z]+\b|=', call('asm', '--help').output))
     assert said >= {*_DIRECTIVES, *_FLOW} | {other for other, word in _SPELLINGS.items() if word in {*_DIRECTIVES, *_FLOW}}
 
+def test_reproduce_help_lists_the_studies():
+    from z80lit import attempts, causes, dissect
+    said = set(re.findall(r'\w+', call('reproduce', '--help').output.split('--study')[1]))
+    assert said >= {*attempts.STUDIES, *causes.STUDIES, *dissect.STUDIES}
+
 def test_run_takes_hex_memory_and_origin():
     r = call('run', '--from', 'hex', '-c', '7E 76', '--origin', '100h', 'hl=9000h', '-m', '9000h=2Ah')
     assert r.exit_code == 0 and 'AF 2A' in r.output and 'PC 0102' in r.output

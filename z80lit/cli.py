@@ -601,7 +601,7 @@ def _reproduce(ctx: typer.Context, seed: Annotated[int, typer.Option(metavar='N'
               out: Annotated[Path|None, typer.Option(metavar='FOLDER', help='Keep the trained model and the log of the run there.', show_default=False)] = None,
               preset: Annotated[str, typer.Option(metavar='NAME', help='Size of the model: pocket, warmup or article.')] = 'pocket',
               device: Annotated[str, typer.Option(metavar='NAME', help='Where to train: cpu, cuda, mps, or auto, the fastest there is.')] = 'cpu',
-              study: Annotated[str|None, typer.Option(metavar='NAME', help='Run a study instead, or what is missing of it, and keep its record in the folder of --out.', show_default=False)] = None,
+              study: Annotated[str|None, typer.Option(metavar='NAME', help='Run a study instead, or what is missing of it, and keep its record in the folder of --out: headline, knobs, size, scratch (chapter 07a); ablation, heat, contenders (07b); changes, splits, encodings, lookup, warmup (08a).', show_default=False)] = None,
               as_json: _Json = False):
     """Train a transformer and score it on the sixteen tasks.
 

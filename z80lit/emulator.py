@@ -889,7 +889,7 @@ def _announce(fn):
     "Print a line when calling `fn` is about to compile it, and load `run_fast` before it"
     if config.DISABLE_JIT or fn.signatures: return
     path = SOURCE_KEY and fn.stats.cache_path          # None where nothing can be written
-    if not (path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc'))): print('compiling the Z80 core (once on this machine) ...', file=sys.stderr, flush=True)
+    if not (path and any(Path(path).glob(f'*{fn.__name__}{SOURCE_KEY}*.nbc'))): print(f'compiling the Z80 core: {fn.__name__} (once on this machine) ...', file=sys.stderr, flush=True)
     if not run_fast.signatures: run_fast.compile((from_dtype(Machine), types.int64))
 
 # %% ../nbs/01_emulator.ipynb #67441160

@@ -172,7 +172,7 @@ def pick_device(name: str|torch.device = 'auto') -> torch.device:
     there, name = devices(), str(name)
     if name == 'auto': name = there[0].split(':')[0]
     if name in ('cuda', 'mps'): name += f":{os.environ.get('LOCAL_RANK', 0) if name == 'cuda' else 0}"
-    if name not in there: raise ValueError(f'no device {name!r} here: there are {", ".join(there)}')
+    if name not in there: raise ValueError(f'no device {name!r} here, only {", ".join(there)}')
     return torch.device(name)
 
 # %% ../nbs/06_model.ipynb #5865e82a
