@@ -168,8 +168,8 @@ STUDIES: dict[str, tuple[Callable, list[dict]]] = {
     'headline': (attempt, _grid(10, *(dict(algorithm=a, lr=3e-4) for a in HEADLINE)) + _grid(10, *(dict(algorithm=a, lr=5e-5) for a in HEADLINE))),
     'knobs': (attempt, _grid(5, *(dict(algorithm='PPO', lr=3e-4, temperature=t) for t in (0.3, 0.7, 1.2)), *(dict(algorithm='PPO', lr=lr, passes=1, clip=0.1) for lr in (3e-4, 5e-5, 1e-5)),
                               *(dict(algorithm=a, lr=lr) for a in ('REINFORCE', 'PPO') for lr in (1e-5, 1e-4, 1e-3)))),
-    'size': (attempt, _grid(3, *(dict(algorithm=a, lr=3e-4, preset='warmup', epochs=6) for a in ('REINFORCE', 'PPO', 'PPO + KL 2')))),
-    'scratch': (first_attempt, _grid(2, dict(start='mnemonic'), dict(start='scratch')))}
+    'size': (attempt, _grid(5, *(dict(algorithm=a, lr=lr, preset='warmup', epochs=6) for lr in (3e-4, 5e-5) for a in ('REINFORCE', 'PPO', 'PPO + KL 2')))),
+    'scratch': (first_attempt, _grid(5, dict(start='mnemonic'), dict(start='scratch')))}
 
 def run_study(name: str, folder: str|Path) -> Run:
     "Run what is missing of a study, on one thread, and keep it in `07a_{name}.jsonl`; warm starts are kept in `starts` beside it."

@@ -123,7 +123,7 @@ def relearn(model: Model, method: str, seed: int, calls: int) -> dict:
 # %% ../nbs/07b_causes.ipynb #f4f51642
 STUDIES: dict[str, tuple[Callable, list[dict]]] = {
     'ablation': (ablate, [dict(factor=f, seed=s) for s in range(5) for f in FACTORS]),
-    'heat': (attempt, [dict(algorithm=a, lr=lr, kl=kl, seed=s) for kl in (0.0, 2.0) for s in range(3) for a in HEAT for lr in (1e-5, 5e-5, 3e-4, 1e-3)]),
+    'heat': (attempt, [dict(algorithm=a, lr=lr, kl=kl, seed=s) for kl in (0.0, 0.5, 2.0) for s in range(5) for a in HEAT for lr in (1e-5, 5e-5, 3e-4, 1e-3)]),
     'contenders': (contend, [dict(method=m, seed=s) for s in range(5) for m in ('random search', 'best of n', 'own programs', 'teacher')])}
 
 def run_study(name: str, folder: str|Path) -> Run:
