@@ -1,10 +1,11 @@
 "What the tests need from outside: the data packs and a browser. Missing, they are skipped with a line that says so; in CI they fail."
-import os, shutil
+import os, shutil, signal
 from pathlib import Path
 
 import pytest
 
 root = Path(__file__).resolve().parent.parent
+signal.signal(signal.SIGINT, signal.default_int_handler)     # a job in the background is born deaf to Ctrl-C, and so would be the processes that tests interrupt
 
 def missing(what):
     "Skip for want of `what`; under CI, fail"
