@@ -31,9 +31,14 @@ test: export OMP_NUM_THREADS := 1
 test: .venv/.dev
 	$(python) -m pytest -q tests/test_house.py
 	$(python) -c 'from z80lit.emulator import Z80; Z80().step()'
-	$(with_bin) nbdev_test --n_workers 2 --timing
+	$(MAKE) --no-print-directory .venv/.notebooks
 	$(MAKE) --no-print-directory docs
 	$(python) -m pytest tests --ignore tests/test_house.py --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
+
+# Notebooks that passed are run again when one of them, a module, a record or the environment has changed, or when .venv/.notebooks is gone.
+.venv/.notebooks: $(book) $(wildcard z80lit/*.py) .venv/.dev
+	$(with_bin) nbdev_test --n_workers 2 --timing
+	@touch $@
 
 docs: _docs/sitemap.xml
 

@@ -204,9 +204,9 @@ def test_program_longer_than_memory():
 def run_pytest(*args, **env): return subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', *args], cwd=root, capture_output=True, text=True, env=os.environ | env)
 
 @outside
-def test_with_bounds_checks(tmp_path):
-    "Everything above, and all recorded cases, on a core that checks every index"
-    done = run_pytest('-rA', 'tests/test_emulator.py', 'tests/test_safety.py', NUMBA_BOUNDSCHECK='1', NUMBA_CACHE_DIR=str(tmp_path))
+def test_with_bounds_checks(pytestconfig):
+    "Everything above, and all recorded cases, on a core that checks every index. It is compiled into a folder of its own, and kept there"
+    done = run_pytest('-rA', 'tests/test_emulator.py', 'tests/test_safety.py', NUMBA_BOUNDSCHECK='1', NUMBA_CACHE_DIR=str(pytestconfig.cache.mkdir('checked')))
     assert done.returncode == 0 and re.search(r'^PASSED .*test_checks_are_on', done.stdout, re.M), done.stdout[-3000:]
 
 @outside

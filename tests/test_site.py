@@ -42,16 +42,25 @@ def browser(chromium):
 @pytest.fixture(scope='module')
 def pages(site, address, browser):
     "Every page as the browser saw it: ids, links, images, text, what went wrong"
-    return {p.name: visit(browser, address, p.name) for p in sorted(site.glob('*.html'))}
+    names, seen = [p.name for p in sorted(site.glob('*.html'))], {}
+    for some in (names[i:i + 4] for i in range(0, len(names), 4)):          # four at a time, for each is idle while it waits for silence
+        opened = [open_page(browser, address, name) for name in some]
+        seen |= {name: look(*page) for name, page in zip(some, opened)}
+    return seen
 
-def visit(browser, address, name):
-    "Open one page on a wide screen, then narrow it to a telephone's"
+def open_page(browser, address, name):
+    "Begin to load a page on a wide screen; it comes with a list of what goes wrong"
     page, wrong = browser.new_page(viewport=dict(width=1280, height=900)), []
     page.on('console', lambda m: m.type in ('error', 'warning') and wrong.append(f'console: {m.text}'))
     page.on('pageerror', lambda e: wrong.append(f'script: {e}'))
     page.on('request', lambda r: r.url.startswith((address, 'data:', 'blob:')) or wrong.append(f'asks another host: {r.url}'))
     page.on('response', lambda r: r.status >= 400 and wrong.append(f'{r.status}: {r.url}'))
-    page.goto(address + name, wait_until='networkidle')
+    page.goto(address + name, wait_until='commit')
+    return page, wrong
+
+def look(page, wrong):
+    "What is on a page when all is loaded; then it is narrowed to a telephone's width"
+    page.wait_for_load_state('networkidle')
     seen = page.evaluate('''() => ({
         title: document.querySelector('h1')?.innerText,
         ids: [...document.querySelectorAll('[id]')].map(e => e.id),
