@@ -18,7 +18,7 @@ TORCH ?= $(if $(filter Linux,$(shell uname)),$(if $(shell command -v nvidia-smi)
 CONSTRAINTS ?= constraints.txt
 torch := $(filter torch%,$(shell sed -n 's/^learn_requirements = //p' settings.ini))
 pip := $(python) -m pip install --disable-pip-version-check --quiet $(CONSTRAINTS:%=--constraint %)
-book := $(wildcard nbs/*.ipynb nbs/*.css nbs/*.scss nbs/*.svg nbs/*.yml nbs/runs/*) _quarto.yml settings.ini
+book := $(shell find nbs z80lit -type f -not -path '*/__pycache__/*' -not -path '*/.*') _quarto.yml settings.ini
 
 .PHONY: reproduce test docs lab lab-test export
 .DELETE_ON_ERROR:
@@ -35,14 +35,14 @@ test: .venv/.dev
 	$(MAKE) --no-print-directory docs
 	$(python) -m pytest tests --ignore tests/test_house.py --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
 
-# Notebooks that passed are run again when one of them, a module, a record or the environment has changed, or when .venv/.notebooks is gone.
-.venv/.notebooks: $(book) $(wildcard z80lit/*.py) .venv/.dev
+# Notebooks that passed are run again when the book or the environment has changed, or when .venv/.notebooks is gone.
+.venv/.notebooks: $(book) .venv/.dev
 	$(with_bin) nbdev_test --n_workers 2 --timing
 	@touch $@
 
 docs: _docs/sitemap.xml
 
-_docs/sitemap.xml: $(book) $(wildcard z80lit/*.py) .ci/build_docs.py | .venv/.dev
+_docs/sitemap.xml: $(book) .ci/build_docs.py | .venv/.dev
 	$(python) .ci/build_docs.py
 	@touch $@
 

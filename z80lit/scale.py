@@ -63,7 +63,7 @@ def cell(seed: int) -> dict:
     torch.set_num_threads(1)
     return {'loss': fit(build('pocket', seed), *examples(training_tasks()), knobs('pocket', 10, seed))[-1]['loss']}
 
-KEEP = {'MALLOC_TRIM_THRESHOLD_': 2**25, 'MALLOC_MMAP_THRESHOLD_': 2**25}      # 32 MiB, the most that glibc takes
+KEEP = {'MALLOC_TRIM_THRESHOLD_': 2**25, 'MALLOC_MMAP_THRESHOLD_': 2**25}      # bytes: 32 MiB, the most that mallopt(3) promises to take
 
 def swept(how: str, out: str) -> dict:
     "The grid on one process, two, or two Dask workers, which may keep freed memory, as a row."
